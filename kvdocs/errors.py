@@ -1,0 +1,51 @@
+"""Every error kvdocs raises on purpose.
+
+KvdocsError                  base: one clear sentence, with the numbers it is about
+├── UnitError                a quantity that cannot be read ("12 XB")
+├── ConfigError              a config.json that cannot be read right, so it is refused
+├── CatalogError             a model or GPU that the catalogue does not hold
+├── FlagError                a start-up flag or its value that a server would not take
+└── ParameterError           a widget parameter outside what its control allows
+"""
+
+from __future__ import annotations
+
+
+class KvdocsError(ValueError):
+    """Base of all errors kvdocs raises on purpose; its text is fit to show a reader."""
+
+
+class UnitError(KvdocsError):
+    """A quantity that cannot be read."""
+
+
+class ConfigError(KvdocsError):
+    """A `config.json` that cannot be read right.
+
+    Attributes:
+        field: The config field at fault (dotted when nested), or None when the whole is.
+    """
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class CatalogError(KvdocsError):
+    """A model or GPU that the catalogue does not hold."""
+
+
+class FlagError(KvdocsError):
+    """A start-up flag, or its value, that a server would not take."""
+
+
+class ParameterError(KvdocsError):
+    """A widget parameter outside what its control allows.
+
+    Attributes:
+        name: The parameter's name.
+    """
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
