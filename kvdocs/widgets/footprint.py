@@ -12,6 +12,8 @@ from kvdocs.units import format_bytes
 WIDTH: Final = 960
 MAX_HEIGHT: Final = 260
 STATE_HEIGHT: Final = 40
+SMALLEST_BOX: Final = 1.5
+"""Pixels; lower boxes are drawn without lines between them."""
 SCALES: Final = (16, 32, 64, 128, 256, 512, 1024)
 """Bytes per pixel of height the picture may use; the smallest that fits is taken."""
 
@@ -67,43 +69,63 @@ def bytes_per_pixel(tallest: int) -> int:
     return next((scale for scale in SCALES if tallest <= scale * MAX_HEIGHT), SCALES[-1])
 
 
-def _column(
-    group: LayerGroup, sizes: tuple[int, ...], x: float, width: float, scale: int
-) -> list[Element]:
+def _runs(positions: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return runs of neighbouring columns as first and count.
+
+    Examples:
+        >>> _runs((0, 1, 2, 5))
+        [(0, 3), (5, 1)]
+    """
+    runs: list[tuple[int, int]] = []
+    for position in positions:
+        if runs and sum(runs[-1]) == position:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((position, 1))
+    return runs
+
+
+def _columns(group: LayerGroup, *, top: float, height: float, step: float, name: str) -> Element:
+    """Draw one box of the given height in every column of the group."""
+    width = step * 0.86
+    path = "".join(
+        f"M{position * step:.1f} {top:.1f}h{width:.1f}v{height:.1f}h-{width:.1f}z"
+        for position in group.positions
+    )
+    windowed = " kv-layer-windowed" if group.window else ""
+    return svg("path", d=path, class_=f"kv-layer-{name}{windowed}")
+
+
+def _separators(
+    group: LayerGroup, sizes: tuple[int, ...], step: float, scale: int
+) -> Element | None:
+    """Draw the lines between heads, across each run of neighbouring columns."""
+    if len(sizes) < 2 or min(sizes) / scale < SMALLEST_BOX:
+        return None
+    ends = [sum(sizes[: index + 1]) / scale for index in range(len(sizes) - 1)]
+    lines = (
+        f"M{first * step:.1f} {end:.1f}h{count * step:.1f}"
+        for first, count in _runs(group.positions)
+        for end in ends
+    )
+    return svg("path", d="".join(lines), class_="kv-layer-line")
+
+
+def _group(group: LayerGroup, sizes: tuple[int, ...], step: float, scale: int) -> list[Element]:
     if group.kind is LayerKind.RECURRENT:
-        box = svg(
-            "rect",
-            x=f"{x:.1f}",
-            y=0,
-            width=f"{width:.1f}",
-            height=STATE_HEIGHT,
-            class_="kv-layer-recurrent",
-        )
-        return [box]
-    boxes = []
-    y = 0.0
-    for index, size in enumerate(sizes):
-        part = (
-            "latent"
-            if group.kind is LayerKind.LATENT
-            else "key"
-            if index < len(sizes) / 2
-            else "value"
-        )
-        windowed = " kv-layer-windowed" if group.window else ""
-        height = size / scale
-        boxes.append(
-            svg(
-                "rect",
-                x=f"{x:.1f}",
-                y=f"{y:.2f}",
-                width=f"{width:.1f}",
-                height=f"{height:.2f}",
-                class_=f"kv-layer-{part}{windowed}",
-            )
-        )
-        y += height
-    return boxes
+        return [_columns(group, top=1, height=STATE_HEIGHT - 2, step=step, name="recurrent")]
+    if not sizes:
+        return []
+    if group.kind is LayerKind.LATENT:
+        return [_columns(group, top=0, height=sum(sizes) / scale, step=step, name="latent")]
+    middle = len(sizes) // 2
+    keys, values = sum(sizes[:middle]) / scale, sum(sizes[middle:]) / scale
+    drawn = (
+        _columns(group, top=0, height=keys, step=step, name="key"),
+        _columns(group, top=keys, height=values, step=step, name="value"),
+        _separators(group, sizes, step, scale),
+    )
+    return [element for element in drawn if element is not None]
 
 
 def footprint(model: Model, cost: KVCost) -> Element:
@@ -113,35 +135,43 @@ def footprint(model: Model, cost: KVCost) -> Element:
         model: The model.
         cost: Its cost in the cache dtype to draw.
     """
-    sizes = {id(group): layer_token_bytes(group, cost.kv_cache_dtype) for group in model.layers}
-    tallest = max((sum(column) for column in sizes.values()), default=0)
+    sizes = [layer_token_bytes(group, cost.kv_cache_dtype) for group in model.layers]
+    tallest = max((sum(column) for column in sizes), default=0)
     scale = bytes_per_pixel(tallest)
-    has_state = any(group.kind is LayerKind.RECURRENT for group in model.layers)
-    height = max(tallest / scale, STATE_HEIGHT if has_state else 4)
+    height = max(tallest / scale, STATE_HEIGHT if model.has_recurrent_state else 4)
     step = WIDTH / model.num_layers
-    columns = [
-        box
-        for group in model.layers
-        for position in group.positions
-        for box in _column(group, sizes[id(group)], position * step, step * 0.86, scale)
-    ]
-    words = "; ".join(describe(group) for group in model.layers)
-    return h(
-        "div",
-        svg(
-            "svg",
-            *columns,
-            view_box=f"0 0 {WIDTH} {height:.1f}",
-            preserve_aspect_ratio="none",
-            style=f"height:{height:.0f}px",
-            role="img",
-            aria_label=f"One token's place in the cache of {model.num_layers} layers: {words}.",
-        ),
-        h(
-            "p",
-            f"One column = one layer, first to last. Each box = one head's key (upper half) or value (lower half); "
-            f"its height is its bytes, 1 px = {format_bytes(scale, 'B')}.",
-            class_="kv-note",
-        ),
-        class_="kv-footprint",
+    drawn = (
+        element
+        for group, column in zip(model.layers, sizes, strict=True)
+        for element in _group(group, column, step, scale)
     )
+    words = "; ".join(describe(group) for group in model.layers)
+    picture = svg(
+        "svg",
+        *drawn,
+        view_box=f"0 0 {WIDTH} {height:.1f}",
+        preserve_aspect_ratio="none",
+        style=f"height:{height:.0f}px",
+        role="img",
+        aria_label=f"One token's place in the cache of {model.num_layers} layers: {words}.",
+    )
+    return h(
+        "div", picture, h("p", _scale_note(model, scale), class_="kv-note"), class_="kv-footprint"
+    )
+
+
+def _scale_note(model: Model, scale: int) -> str:
+    """Say what a column and a box of this model's picture are."""
+    parts = ["One column = one layer, first to last."]
+    if model.num_key_value_heads and not model.group(LayerKind.LATENT):
+        parts.append(
+            "Each box = one head's key (upper half) or value (lower half);"
+            f" its height is its bytes, 1 px = {format_bytes(scale, 'B')}."
+        )
+    if model.group(LayerKind.LATENT):
+        parts.append(f"Its height is the latent's bytes, 1 px = {format_bytes(scale, 'B')}.")
+    if any(group.window for group in model.layers):
+        parts.append("Dashed = kept inside the window only.")
+    if model.has_recurrent_state:
+        parts.append("Outlined, not to scale = a state of fixed size.")
+    return " ".join(parts)
