@@ -22,7 +22,15 @@ from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BROWSER_FILES: Final = ROOT / "build" / "browser"
-LESSON_FIELDS: Final = ("step", "part", "part_title", "minutes", "question", "takeaway", "description")
+LESSON_FIELDS: Final = (
+    "step",
+    "part",
+    "part_title",
+    "minutes",
+    "question",
+    "takeaway",
+    "description",
+)
 """Front matter every lesson page must have."""
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})python (?P<options>.*\bexec=.*)$", re.M)
