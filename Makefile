@@ -4,6 +4,7 @@ PYTHON ?= python3
 PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
+export NO_MKDOCS_2_WARNING := 1
 SAY := @printf '\n== %s\n'
 
 .PHONY: help serve test site browser check lint format types docs-test unit-test browser-test bench lock chromium setup clean

@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta", "wbr"})
 """HTML elements without an end tag (HTML Living Standard, section 13.1.2)."""
 
+_SVG_CASE: Final = {"view-box": "viewBox", "preserve-aspect-ratio": "preserveAspectRatio"}
+
 Attribute: TypeAlias = str | int | float | bool | None
 
 
@@ -55,7 +57,7 @@ def _attributes(attributes: dict[str, Attribute]) -> Iterator[tuple[str, str]]:
         yield _attribute_name(name), "" if value is True else str(value)
 
 
-def h(name: str, *children: Node, **attributes: Attribute) -> Element:
+def h(name: str, /, *children: Node, **attributes: Attribute) -> Element:
     """Make an element.
 
     Args:
@@ -74,17 +76,15 @@ def h(name: str, *children: Node, **attributes: Attribute) -> Element:
     return Element(name, tuple(_attributes(attributes)), kept)
 
 
-def svg(name: str, *children: Node, **attributes: Attribute) -> Element:
-    """Make an SVG element; like `h`, but keeps the case-sensitive attribute `viewBox`.
+def svg(name: str, /, *children: Node, **attributes: Attribute) -> Element:
+    """Make an SVG element; like `h`, with SVG's case-sensitive attribute names.
 
     Examples:
         >>> str(svg("svg", svg("rect", width=4, height=2), view_box="0 0 8 2"))
         '<svg viewBox="0 0 8 2"><rect width="4" height="2"></rect></svg>'
     """
     element = h(name, *children, **attributes)
-    renamed = tuple(
-        ("viewBox" if key == "view-box" else key, value) for key, value in element.attributes
-    )
+    renamed = tuple((_SVG_CASE.get(key, key), value) for key, value in element.attributes)
     return Element(name, renamed, element.children)
 
 

@@ -77,4 +77,5 @@ def predict(
         ),
         id=ident,
         class_="kv-predict",
+        data_unit=unit,
     )

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from markdown import Markdown
+from markdown import Extension, Markdown
 from markdown_exec import formatter
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -32,9 +32,19 @@ LESSON_FIELDS: Final = (
     "description",
 )
 """Front matter every lesson page must have."""
+BLOCKS: Final = ("kv-widget", "kv-predict")
+"""Custom elements that stand as blocks of their own."""
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})python (?P<options>.*\bexec=.*)$", re.M)
 _session = ""
+
+
+class BlockElements(Extension):
+    """Tell Markdown that the lesson's own elements are blocks, so that it puts no `<p>` around them."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - Markdown's name
+        """Add the elements to the block-level ones."""
+        md.block_level_elements.extend(BLOCKS)
 
 
 def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001, FBT001
@@ -47,6 +57,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         del sys.modules[name]
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
+    config.markdown_extensions.append(BlockElements())
     spans = config.mdx_configs.setdefault("pymdownx.inlinehilite", {})
     spans["custom_inline"] = [{"name": "fig", "class": "kv-inline", "format": inline_figure}]
     return config
