@@ -24,9 +24,11 @@ def browser() -> Iterator[Browser]:
         executable = find_chromium()
     except NoBrowser as error:
         pytest.exit(str(error), returncode=3)
-    with sync_playwright() as playwright:
-        with playwright.chromium.launch(executable_path=executable, args=FLAGS) as chromium:
-            yield chromium
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=executable, args=FLAGS) as chromium,
+    ):
+        yield chromium
 
 
 @pytest.fixture
