@@ -106,13 +106,14 @@ async function load(
 type PyodideModule = { default: NonNullable<PyodideConfig["createPyodideModule"]> };
 
 async function importModule(downloads: Downloads): Promise<PyodideModule> {
-  try {
-    const module: PyodideModule = await import(asset(ASM).href);
-    downloads.finish(ASM);
-    return module;
-  } catch {
-    throw new MissingFile(ASM);
-  }
+  const first: Promise<PyodideModule> = import(asset(ASM).href);
+  const module = await first
+    .catch(() => import(asset(ASM, Date.now()).href) as Promise<PyodideModule>)
+    .catch(() => {
+      throw new MissingFile(ASM);
+    });
+  downloads.finish(ASM);
+  return module;
 }
 
 /** Answer fetches of these paths with responses at hand, until the returned function is called. */

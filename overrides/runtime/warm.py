@@ -8,13 +8,13 @@ import importlib
 import json
 import zlib
 
-LIBRARY = """
-    ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools heapq
-    html importlib.resources inspect io itertools json linecache math operator pprint random re
-    statistics string textwrap time traceback typing
-""".split()
+LIBRARY = (
+    "ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools heapq "
+    "html importlib.resources inspect io itertools json linecache math operator pprint random re "
+    "statistics string textwrap time traceback typing"
+)
 
-for module in LIBRARY:
+for module in LIBRARY.split():
     importlib.import_module(module)
 
 from kvdocs.widgets.browser import update  # noqa: E402 - timed and kept apart from the library
