@@ -70,7 +70,7 @@ def naive_bytes_per_token(config: Mapping[str, Any]) -> Fraction:
 
 
 def naive_bytes_per_token_query_heads(config: Mapping[str, Any]) -> Fraction:
-    """Give the older variant, 2 x layers x hidden size x 2 bytes: every query head has its own K, V.
+    """Give the older variant, 2 x layers x hidden size x 2 bytes, as if no heads shared K and V.
 
     Examples:
         >>> int(naive_bytes_per_token_query_heads({"num_hidden_layers": 32, "hidden_size": 4096,
@@ -327,8 +327,8 @@ def summary(*, tokens: int = TOKENS) -> str:
     high = max(found, key=lambda each: each.ratio)
     low = min(found, key=lambda each: each.ratio)
     return (
-        f"Of {len(found)} models the formula is right for {right}, its variant with query heads for "
-        f"{with_query}. At worst it says {format_ratio(high.ratio)} (`{high.id}`) and "
+        f"Of {len(found)} models the formula is right for {right}, its variant with query heads "
+        f"for {with_query}. At worst it says {format_ratio(high.ratio)} (`{high.id}`) and "
         f"{format_ratio(low.ratio)} (`{low.id}`) of what the model keeps."
     )
 
