@@ -51,7 +51,7 @@ def test_the_catalogue_holds_at_least_forty_models_and_every_one_has_a_figure():
 @pytest.mark.parametrize("name", FIGURES)
 def test_hand_arithmetic_gives_the_three_parts(name):
     figure, cost = FIGURES[name], kv_cost(get_model(name).model)
-    assert cost.bytes_per_token == products(figure["full"])
+    assert cost.bytes_per_token == products(figure["full"]) + products(figure["indexer"])
     assert cost.window_bytes_per_token == products(figure["window"])
     assert cost.window_tokens == figure["window_tokens"]
     assert cost.constant_bytes_per_sequence == products(figure["constant"])
@@ -60,10 +60,26 @@ def test_hand_arithmetic_gives_the_three_parts(name):
 @pytest.mark.parametrize("name", MEASURED)
 def test_measured_caches_agree_with_the_hand_arithmetic(name):
     figure, measured = FIGURES[name], MEASURED[name]
-    assert products(figure["full"]) == measured["full"]
+    assert products(figure["full"]) + products(figure["indexer"]) == measured["full"]
     assert products(figure["window"]) == measured["window"]
     assert products(figure["constant"]) == measured["constant"]
     assert figure["window_tokens"] == measured["window_tokens"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_cache_of_transformers_grows_by_the_same_bytes(name):
+    figure = FIGURES[name]
+    if "transformers_per_token" not in figure:
+        assert figure["check"], "an exception needs its reason"
+        return
+    cost = kv_cost(get_model(name).model)
+    keys_and_values = cost.bytes_per_token - products(figure["indexer"])
+    grown = keys_and_values + cost.window_bytes_per_token
+    assert grown == figure["transformers_per_token"]
+
+
+def test_only_two_models_have_no_figure_from_transformers():
+    assert sum("transformers_per_token" not in figure for figure in FIGURES.values()) == 2
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -127,6 +143,7 @@ def test_quantised_weights_are_the_size_the_maker_says():
 @pytest.mark.parametrize("entry", models(), ids=lambda entry: entry.id)
 def test_an_entry_is_complete_and_consistent(entry):
     assert entry.sources
+    assert entry.parameters_source
     assert 0 < entry.num_active_parameters <= entry.num_parameters
     assert entry.context_length > 0
     width = {"bfloat16": 2, "float16": 2}.get(entry.weight_dtype)
