@@ -20,7 +20,7 @@ for module in LIBRARY.split():
 from kvdocs.widgets.browser import update  # noqa: E402 - timed and kept apart from the library
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
-# Only a checksum is kept: what is drawn here is large, and the memory it grew would not restore.
+# Only a checksum is kept: what is drawn is large, and memory that grew does not restore.
 drawn = 0
 for name, widget in WIDGETS.items():
     drawn = zlib.crc32(update(name, "{}").encode(), drawn)
@@ -28,4 +28,4 @@ for name, widget in WIDGETS.items():
         for value, _ in getattr(control, "options", ()):
             drawn = zlib.crc32(update(name, json.dumps({control.name: value})).encode(), drawn)
 
-drawn
+drawn  # noqa: B018 - the value of the script
