@@ -9,8 +9,8 @@ import json
 import zlib
 
 LIBRARY = (
-    "ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools heapq "
-    "html importlib.resources inspect io itertools json linecache math operator pprint random re "
+    "ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools "
+    "heapq html importlib.resources inspect io itertools json linecache math operator pprint random re "
     "statistics string textwrap time traceback typing"
 )
 
