@@ -70,7 +70,7 @@ def naive_bytes_per_token(config: Mapping[str, Any]) -> Fraction:
 
 
 def naive_bytes_per_token_query_heads(config: Mapping[str, Any]) -> Fraction:
-    """Give the older variant, 2 x layers x hidden size x 2 bytes: every query head has its own K, V.
+    """Give the older variant, 2 x layers x hidden size x 2 bytes, as if no heads shared K and V.
 
     Examples:
         >>> int(naive_bytes_per_token_query_heads({"num_hidden_layers": 32, "hidden_size": 4096,
@@ -143,21 +143,39 @@ def _without(model: Model, _config: Mapping[str, Any]) -> list[str]:
     return reasons
 
 
+def _exceptions(values: list[tuple[str, int]], naive: str) -> list[str]:
+    """Say which values are not the naive one; of how many layers, unless it is so of all.
+
+    Args:
+        values: What a group of layers has, and how many layers it is.
+        naive: What the formula takes.
+    """
+    counts: dict[str, int] = {}
+    for value, count in values:
+        counts[value] = counts.get(value, 0) + count
+    others = {value: count for value, count in counts.items() if value != naive}
+    if len(counts) == 1:
+        return [f"{value}, not {naive}" for value in others]
+    return [
+        f"{value} in {_several(count, 'layer')}, not {naive}" for value, count in others.items()
+    ]
+
+
+def _width(group: LayerGroup) -> str:
+    if group.head_size == group.head_size_v:
+        return str(group.head_size)
+    return f"{group.head_size} (K) and {group.head_size_v} (V)"
+
+
 def _widths(model: Model, config: Mapping[str, Any]) -> list[str]:
-    naive = _head_width(config)
-    widths = sorted({(group.head_size, group.head_size_v) for group in _with_heads(model)})
-    if all(key == naive == value for key, value in widths):
-        return []
-    actual = " or ".join(str(k) if k == v else f"{k} (K) and {v} (V)" for k, v in widths)
-    return [f"heads are {actual} wide, not {format_number(float(naive), 1)}"] if widths else []
+    values = [(_width(group), group.count) for group in _with_heads(model)]
+    naive = format_number(float(_head_width(config)), 1)
+    return [f"head width {reason}" for reason in _exceptions(values, naive)]
 
 
 def _heads(model: Model, config: Mapping[str, Any]) -> list[str]:
-    naive = _kv_heads(config)
-    counts = sorted({group.num_kv_heads for group in _with_heads(model)})
-    if not counts or counts == [naive]:
-        return []
-    return [f"KV heads: {' or '.join(str(count) for count in counts)}, not {naive}"]
+    values = [(str(group.num_kv_heads), group.count) for group in _with_heads(model)]
+    return [f"KV heads {reason}" for reason in _exceptions(values, str(_kv_heads(config)))]
 
 
 def _merged(model: Model, kind: LayerKind) -> list[LayerGroup]:
@@ -274,26 +292,28 @@ def format_ratio(ratio: float) -> str:
     """Print a ratio; within half a percent it counts as right.
 
     Examples:
-        >>> format_ratio(24.89), format_ratio(0.5), format_ratio(1.002), format_ratio(71)
-        ('24.9x', '0.5x', 'right', '71x')
+        >>> format_ratio(24.89), format_ratio(0.625), format_ratio(1.002), format_ratio(71)
+        ('24.9x', '0.625x', 'right', '71x')
     """
     if abs(ratio - 1) < _SAME:
         return "right"
-    return f"{format_number(ratio, 1 if ratio >= 10 else 2)}x"
+    return f"{ratio:.3g}x"
 
 
 def _mebibytes(num_bytes: int) -> str:
     return format_number(num_bytes / 2**20, 0 if num_bytes >= 2**30 else 1)
 
 
-def _table_row(comparison: Comparison) -> str:
+def _table_row(comparison: Comparison, tokens: int) -> str:
+    short = comparison.id.rpartition("/")[2]
+    length = "" if comparison.tokens == tokens else f", {comparison.tokens:,} tokens"
+    says = _mebibytes(comparison.naive_bytes)
+    with_query = _mebibytes(comparison.naive_query_heads_bytes)
     cells = (
-        f"`{comparison.id}`",
-        f"{comparison.tokens:,}",
+        f"[{short}](https://huggingface.co/{comparison.id}){length}",
         _mebibytes(comparison.right_bytes),
-        _mebibytes(comparison.naive_bytes),
-        format_ratio(comparison.ratio),
-        format_ratio(comparison.query_heads_ratio),
+        f"{says}&nbsp;({format_ratio(comparison.ratio)})",
+        f"{with_query}&nbsp;({format_ratio(comparison.query_heads_ratio)})",
         "; ".join(comparison.reasons) or "the formula holds",
     )
     return f"| {' | '.join(cells)} |"
@@ -307,11 +327,12 @@ def table(*, tokens: int = TOKENS) -> str:
 
     Examples:
         >>> print(table().splitlines()[0])
-        | Model | Tokens | Right, MiB | Formula, MiB | Formula | With query heads | Why |
+        | Model | Right, MiB | Formula, MiB | With query heads, MiB | Why |
     """
-    head = "| Model | Tokens | Right, MiB | Formula, MiB | Formula | With query heads | Why |"
-    rule = "| :-- | --: | --: | --: | --: | --: | :-- |"
-    return "\n".join([head, rule, *map(_table_row, comparisons(tokens=tokens))])
+    head = "| Model | Right, MiB | Formula, MiB | With query heads, MiB | Why |"
+    rule = "| :-- | --: | --: | --: | :-- |"
+    rows = (_table_row(comparison, tokens) for comparison in comparisons(tokens=tokens))
+    return "\n".join([head, rule, *rows])
 
 
 def summary(*, tokens: int = TOKENS) -> str:
@@ -327,17 +348,19 @@ def summary(*, tokens: int = TOKENS) -> str:
     high = max(found, key=lambda each: each.ratio)
     low = min(found, key=lambda each: each.ratio)
     return (
-        f"Of {len(found)} models the formula is right for {right}, its variant with query heads for "
-        f"{with_query}. At worst it says {format_ratio(high.ratio)} (`{high.id}`) and "
+        f"Of {len(found)} models the formula is right for {right}, its variant with query heads "
+        f"for {with_query}. At worst it gives {format_ratio(high.ratio)} (`{high.id}`) and "
         f"{format_ratio(low.ratio)} (`{low.id}`) of what the model keeps."
     )
 
 
 def _source_text(source: str) -> str:
+    """A source as Markdown; an address is shown as the repository or model it lies in."""
     address, _, remark = source.partition(" ")
     if not address.startswith("https://"):
         return source
-    return f"[{address.removeprefix('https://').partition('/')[0]}]({address}) {remark}".strip()
+    place = "/".join(address.removeprefix("https://").split("/")[1:3])
+    return f"[{place}]({address}) {remark}".strip()
 
 
 def sources_table() -> str:

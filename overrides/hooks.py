@@ -95,3 +95,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if missing:
             raise PluginError(f"docs/{page.file.src_uri}: front matter lacks {', '.join(missing)}")
     return _FENCE.sub(rf'\g<indent>\g<ticks>python \g<options> session="{_session}"', markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Name the theme's search dialog, which it leaves without a name for screen readers."""
+    dialog = 'data-md-component="search" role="dialog"'
+    if dialog not in output:
+        raise PluginError("the theme's search dialog has changed; see on_post_page in overrides/hooks.py")
+    return output.replace(dialog, f'{dialog} aria-label="Search"')

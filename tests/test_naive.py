@@ -80,12 +80,13 @@ def test_a_difference_has_a_reason_and_agreement_has_none(entry):
 def test_right_bytes_are_the_hand_arithmetic_at_the_compared_length(entry):
     figures = {figure["id"]: figure for figure in json.loads(FIGURES.read_text())["models"]}
     figure, comparison = figures[entry.id], compare(entry)
-    full, window, constant = (
+    full, indexer, window, constant = (
         sum(_product(term) for term in figure[part].split("+"))
-        for part in ("full", "window", "constant")
+        for part in ("full", "indexer", "window", "constant")
     )
     kept = min(comparison.tokens, figure["window_tokens"])
-    assert comparison.right_bytes == full * comparison.tokens + window * kept + constant
+    growing = (full + indexer) * comparison.tokens
+    assert comparison.right_bytes == growing + window * kept + constant
 
 
 def _product(term):
@@ -102,14 +103,21 @@ def _product(term):
         ("zai-org/GLM-5.2", ["all 78 layers keep one latent", "21 of 78 layers", "132 bytes"]),
         (
             "google/gemma-3-27b-it",
-            ["52 of 62 layers keep only the last 1,024", "128 wide, not 168"],
+            ["52 of 62 layers keep only the last 1,024", "head width 128, not 168"],
         ),
         ("meta-llama/Llama-4-Scout-17B-16E-Instruct", ["current chunk of 8,192"]),
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", ["36 of 48 layers keep a state", "39.5 MB"]),
-        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", ["31 of 80 layers keep nothing", "8, not 64"]),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            ["31 of 80 layers keep nothing", "KV heads 8, not 64"],
+        ),
         ("google/gemma-3n-E4B-it", ["15 of 35 layers read an earlier layer's cache"]),
-        ("tiiuae/falcon-7b", ["KV heads: 1, not 71"]),
-        ("XiaomiMiMo/MiMo-V2-Flash", ["192 (K) and 128 (V) wide, not 64", "4 or 8, not 4"]),
+        ("google/gemma-4-26B-A4B", ["2 in 5 layers, not 8", "256 in 25 layers", "512 in 5 layers"]),
+        ("tiiuae/falcon-7b", ["KV heads 1, not 71"]),
+        (
+            "XiaomiMiMo/MiMo-V2-Flash",
+            ["head width 192 (K) and 128 (V), not 64", "KV heads 8 in 39 layers, not 4"],
+        ),
     ],
 )
 def test_reasons_name_the_structure(name, words):
@@ -133,7 +141,8 @@ def test_a_model_is_compared_within_its_context():
 def test_the_table_has_a_line_for_every_model_worst_first():
     lines = table().splitlines()
     assert len(lines) == 2 + len(models())
-    assert "`tiiuae/falcon-7b`" in lines[2]
+    assert "falcon-7b](" in lines[2]
+    assert "2,048 tokens | 16 | 1,136&nbsp;(71x) |" in lines[2]
     assert all(line.count("|") == lines[0].count("|") for line in lines)
     ratios = [max(each.ratio, 1 / each.ratio) for each in comparisons()]
     assert ratios == sorted(ratios, reverse=True)

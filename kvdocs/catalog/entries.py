@@ -27,7 +27,8 @@ class CatalogModel:
         weight_basis: How `weight_bytes` follows from the parameters.
         context_length: Tokens the checkpoint is released for.
         config: The fields of its `config.json` that decide the size of cache and weights.
-        sources: Where the facts come from.
+        sources: Where the fields of `config` come from.
+        parameters_source: Where the numbers of parameters come from.
     """
 
     id: str
@@ -40,6 +41,7 @@ class CatalogModel:
     context_length: int
     config: Mapping[str, Any]
     sources: tuple[str, ...]
+    parameters_source: str
 
     @property
     def model(self) -> Model:

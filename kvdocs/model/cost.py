@@ -6,9 +6,8 @@ some for a window and some as a state of fixed size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TYPE_CHECKING
 
 from kvdocs.errors import FlagError
 from kvdocs.model.dtypes import (
@@ -19,6 +18,9 @@ from kvdocs.model.dtypes import (
     latent_bytes,
 )
 from kvdocs.model.layers import LayerGroup, LayerKind, Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _WINDOWED: Final = frozenset({LayerKind.SLIDING, LayerKind.CHUNKED})
 _KEEPS_HEADS: Final = frozenset({LayerKind.FULL, LayerKind.SLIDING, LayerKind.CHUNKED})

@@ -96,13 +96,13 @@ def show(value: object) -> str:
     """Quote a value in an error, cut to a length a person reads.
 
     Examples:
-        >>> show("llama"), show([1] * 100)[-6:]
-        ("'llama'", '1, 1, …')
+        >>> show("llama"), show([1] * 100)
+        ("'llama'", '[1, 1, 1, 1, 1, 1, 1, 1, …]')
     """
     if isinstance(value, str):
         value = _short(value, 60)
-    elif isinstance(value, (list, tuple)):
-        value = value[:30]
+    elif isinstance(value, (list, tuple)) and len(value) > 8:
+        return f"[{', '.join(_short(repr(item), 20) for item in value[:8])}, …]"
     elif isinstance(value, dict):
         value = dict(list(value.items())[:5])
     return _short(repr(value), 60)
@@ -111,7 +111,8 @@ def show(value: object) -> str:
 class Fields:
     """One JSON object of a config, read by field name.
 
-    A field that is absent or null counts as missing. Every read checks the type, so that a wrong
+    A field that is absent or null counts as missing; a class default fills in only for an absent one,
+    since null means that the model has no such thing. Every read checks the type, so that a wrong
     value is refused by name instead of travelling on.
 
     Attributes:
@@ -154,7 +155,7 @@ class Fields:
             if value is not None:
                 return value
         for key in keys:
-            value = self.defaults.get(key)
+            value = None if key in self.data else self.defaults.get(key)
             if value is not None:
                 self.used[key] = value
                 return value

@@ -1,0 +1,3 @@
+"""Whether a server starts, and how much cache it has.
+"""
+from kvdocs.sizing.cases import capacity_case
