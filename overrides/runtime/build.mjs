@@ -75,10 +75,11 @@ async function freshSnapshot({ version, lock, sources, kvdocs }) {
   }
   say("making the memory snapshot (about ten seconds)");
   const started = performance.now();
-  const packed = await makeSnapshot(sources, kvdocs, lock);
+  const { packed, memory } = await makeSnapshot(sources, kvdocs, lock);
   writeFileSync(path, packed);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  say(`snapshot made and checked in ${seconds} s, ${(packed.length / 1e6).toFixed(2)} MB`);
+  const size = `${(memory / 2 ** 20).toFixed(0)} MiB of memory in ${(packed.length / 1e6).toFixed(2)} MB`;
+  say(`snapshot made and checked in ${seconds} s: ${size}`);
   return wanted;
 }
 

@@ -4,6 +4,7 @@ import { type Lockfile, type PyodideAPI, type PyodideConfig, loadPyodide } from 
 
 import { BASE, BUILD, asset } from "./build-info";
 import { Downloads, MissingFile, inflated } from "./download";
+import { withRoomFor } from "./memory.js";
 import type { Progress, Stage, StartMode, Started } from "./messages";
 
 const WASM = "pyodide/pyodide.asm.wasm";
@@ -95,7 +96,10 @@ async function load(
       packageBaseUrl: new URL("pyodide/", BASE).href,
       stdLibURL: asset(LIBRARY).href,
       lockFileContents: BUILD.lock as Lockfile,
-      createPyodideModule: async (settings) => (await module).default(settings),
+      async createPyodideModule(settings) {
+        const snapshot = await config._loadSnapshot;
+        return (await module).default(withRoomFor(settings, snapshot?.byteLength ?? 0));
+      },
     });
     return await Promise.race([loaded, failed]);
   } finally {

@@ -12,49 +12,62 @@ import { gunzipSync, gzipSync } from "node:zlib";
 
 import { loadPyodide } from "pyodide";
 
+import { withRoomFor } from "./memory.js";
+
 const WARM = readFileSync(new URL("warm.py", import.meta.url), "utf8");
 const PYODIDE = fileURLToPath(new URL(".", import.meta.resolve("pyodide")));
-/** Pyodide's first memory; a snapshot of a memory that has grown does not restore. */
-const FIRST_MEMORY = 30 * 2 ** 20;
+/** More than this is a mistake in what is imported: each byte is copied at every start. */
+const LARGEST_MEMORY = 64 * 2 ** 20;
 const LARGEST_BLOCK = 4 * 2 ** 20;
 const SMALLEST_BLOCK = 16;
 
 /** Hash input: a change of this file or of warm.py makes a new snapshot. */
 export const RECIPE = WARM + readFileSync(fileURLToPath(import.meta.url), "utf8");
 
-/** Make a snapshot of Python with these sources; it is stamped with `build`. */
+/** Make a snapshot of Python with these sources, stamped with `build`; returns it and its size unpacked. */
 export async function makeSnapshot(sources, build, lock) {
   const { pyodide, holdMemory } = await startHoldable(lock);
   writeSources(pyodide, sources);
   const drawn = draw(pyodide);
   pyodide.globals.set("__kv_build__", build);
   pyodide.runPython("import gc; gc.collect()");
-  if (pyodide._module.HEAPU8.length !== FIRST_MEMORY) {
+  const memory = pyodide._module.HEAPU8.length;
+  if (memory > LARGEST_MEMORY) {
     throw new Error(
-      `Python's memory grew to ${pyodide._module.HEAPU8.length} bytes while the widgets were drawn; ` +
-        `a snapshot must fit in ${FIRST_MEMORY}. Import less in overrides/runtime/warm.py.`,
+      `Python's memory grew to ${memory} bytes while the widgets were drawn; at most ` +
+        `${LARGEST_MEMORY} go into a snapshot. Import or draw less in overrides/runtime/warm.py.`,
     );
   }
   holdMemory();
   zeroFreeMemory(pyodide._module);
   const packed = gzipSync(pyodide.makeMemorySnapshot(), { level: 9 });
   await check(packed, build, drawn, lock);
-  return packed;
+  return { packed, memory };
 }
 
 /** Restore a snapshot as a page does, and compare what it draws with what a plain start drew. */
 async function check(packed, build, drawn, lock) {
-  const pyodide = await loadPyodide({ lockFileContents: lock, _loadSnapshot: gunzipSync(packed) });
+  const snapshot = gunzipSync(packed);
+  const createModule = await pyodideModule();
+  const pyodide = await loadPyodide({
+    lockFileContents: lock,
+    _loadSnapshot: snapshot,
+    createPyodideModule: (settings) => createModule(withRoomFor(settings, snapshot.length)),
+  });
   if (pyodide.globals.get("__kv_build__") !== build) throw new Error("the snapshot lost its stamp");
   if (draw(pyodide) !== drawn) {
     throw new Error("Python restored from the snapshot draws other pictures than a plain start");
   }
 }
 
+async function pyodideModule() {
+  return (await import(`${PYODIDE}pyodide.asm.mjs`)).default;
+}
+
 /** Start Python such that its memory can be kept from growing. */
 async function startHoldable(lock) {
   let held = false;
-  const { default: createModule } = await import(`${PYODIDE}pyodide.asm.mjs`);
+  const createModule = await pyodideModule();
   const pyodide = await loadPyodide({
     _makeSnapshot: true,
     lockFileContents: lock,

@@ -10,8 +10,8 @@ import zlib
 
 LIBRARY = (
     "ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools "
-    "heapq html importlib.resources inspect io itertools json linecache math operator pprint random re "
-    "statistics string textwrap time traceback typing"
+    "heapq html importlib.resources inspect io itertools json linecache math operator pprint "
+    "random re statistics string textwrap time traceback typing"
 )
 
 for module in LIBRARY.split():
@@ -20,7 +20,7 @@ for module in LIBRARY.split():
 from kvdocs.widgets.browser import update  # noqa: E402 - timed and kept apart from the library
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
-# Only a checksum is kept: what is drawn is large, and memory that grew does not restore.
+# Only a checksum is kept: what is drawn is large, and freed memory goes into the snapshot too.
 drawn = 0
 for name, widget in WIDGETS.items():
     drawn = zlib.crc32(update(name, "{}").encode(), drawn)
@@ -28,4 +28,4 @@ for name, widget in WIDGETS.items():
         for value, _ in getattr(control, "options", ()):
             drawn = zlib.crc32(update(name, json.dumps({control.name: value})).encode(), drawn)
 
-drawn  # noqa: B018 - the value of the script
+drawn  # noqa: B018 - the build reads it
