@@ -122,6 +122,7 @@ class TestEveryDrill:
         ("bytes-per-token-from-a-config", "256 KiB"),
         ("fp8-bytes-per-token", "160 KiB"),
         ("fp8-long-conversation", "5.4 GB"),
+        ("share-of-the-pool", "67"),  # 53.44 GB of 80 GB
         ("how-many-fit", "49"),
         ("where-the-memory-went", "KV pool"),
     ],
@@ -145,7 +146,8 @@ class TestNumbers:
     @pytest.mark.parametrize(
         "text",
         [
-            "346,679", "346679", "346.7k", "346 679", "346\N{NO-BREAK SPACE}679 tokens", "3.46679e5",
+            "346,679", "346679", "346.7k", "346 679", "346\N{NO-BREAK SPACE}679 tokens",
+            "3.46679e5",
             "346_679", "346'679", "~346k", "about 346,679 tokens", " 346,679 TOKENS ",
         ],
     )  # fmt: skip

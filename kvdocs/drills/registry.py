@@ -11,6 +11,7 @@ from kvdocs.drills.lesson.how_many_fit import HOW_MANY_FIT
 from kvdocs.drills.lesson.kv_order import KV_ORDER
 from kvdocs.drills.lesson.memory_parts import MEMORY_PARTS
 from kvdocs.drills.lesson.model_ratio import MODEL_RATIO
+from kvdocs.drills.lesson.pool_percent import POOL_PERCENT
 from kvdocs.drills.lesson.pool_share import POOL_SHARE
 from kvdocs.drills.lesson.smaller_cache import SMALLER_CACHE
 from kvdocs.drills.lesson.write_formula import WRITE_FORMULA
@@ -19,6 +20,7 @@ from kvdocs.errors import DrillError
 _ALL: Final[tuple[Drill[Any], ...]] = (
     POOL_SHARE,
     MEMORY_PARTS,
+    POOL_PERCENT,
     MODEL_RATIO,
     CONFIG_BYTES,
     WRITE_FORMULA,

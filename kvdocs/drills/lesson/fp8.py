@@ -31,9 +31,8 @@ def _factors(model: PlainModel) -> str:
 def _token_question(p: PlainModel) -> str:
     layers = p.layers
     return (
-        f"{p.name} has {layers.count} layers, {p.query_heads} query heads, "
-        f"{layers.num_kv_heads} KV "
-        f"heads and head dim {layers.head_size}. With `--kv-cache-dtype fp8`, what does one "
+        f"{p.name} has {layers.count} layers, {p.query_heads} query heads, {layers.num_kv_heads} "
+        f"KV heads and head dim {layers.head_size}. With `--kv-cache-dtype fp8`, what does one "
         "token take?"
     )
 
@@ -53,15 +52,14 @@ def _token_misconceptions(p: PlainModel) -> Iterator[Misconception]:
     yield Misconception(
         "took query heads",
         p.query_head_bytes("fp8"),
-        f"That is with the {p.query_heads} query heads. Only the {p.layers.num_kv_heads} KV heads "
-        "leave keys and values.",
+        f"That is with the {p.query_heads} query heads. Only the {p.layers.num_kv_heads} KV "
+        "heads leave keys and values.",
     )
     yield Misconception(
         "took query heads in bf16",
         p.query_head_bytes(),
         f"That is with the {p.query_heads} query heads, and in bf16. KV heads leave keys and "
-        "values, "
-        "and fp8 takes 1 byte a number.",
+        "values, and fp8 takes 1 byte a number.",
     )
 
 
@@ -122,8 +120,8 @@ def _draw_conversation(rng: random.Random) -> Conversation:
 def _conversation_question(p: Conversation) -> str:
     return (
         f"One conversation of {p.tokens:,} tokens with {p.model.name}, which takes "
-        f"{format_bytes(p.model.bytes_per_token(), 'KiB')} a token in bf16. "
-        "How much of an fp8 cache does it hold?"
+        f"{format_bytes(p.model.bytes_per_token(), 'KiB')} a token in bf16. How much of an fp8 "
+        "cache does it hold?"
     )
 
 
@@ -143,8 +141,7 @@ def _conversation_misconceptions(p: Conversation) -> Iterator[Misconception]:
         "took K for a thousand",
         p.fp8_bytes * 1000 // 1024,
         f"That is with a thousand tokens for a K, or 1,000 bytes for a KiB. It is {p.tokens:,} "
-        "tokens, "
-        "and a KiB is 1,024 bytes.",
+        "tokens, and a KiB is 1,024 bytes.",
     )
     yield Misconception(
         "gave one token",
@@ -173,8 +170,7 @@ def _conversation_solution(p: Conversation) -> tuple[str | Element, ...]:
         ),
         (
             f"In bf16 it would hold {format_bytes(p.bf16_bytes, 'GB', 3)}: the same pool takes "
-            "twice as many "
-            "conversations in fp8."
+            "twice as many conversations in fp8."
         ),
     )
 

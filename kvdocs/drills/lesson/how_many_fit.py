@@ -64,11 +64,9 @@ def _draw(rng: random.Random) -> HowManyFit:
 
 def _question(p: HowManyFit) -> str:
     return (
-        f"{p.name} on the lesson's GPU has a KV pool of {p.size.pool_tokens:,} tokens. "
-        "Requests are "
-        f"{p.average:,} tokens long on average, and you accept up to {p.longest:,}. Whatever "
-        "comes, "
-        "nobody may wait for memory: how many requests can you promise at once?"
+        f"{p.name} on the lesson's GPU has a KV pool of {p.size.pool_tokens:,} tokens. Requests "
+        f"are {p.average:,} tokens long on average, and you accept up to {p.longest:,}. Whatever "
+        "comes, nobody may wait for memory: how many requests can you promise at once?"
     )
 
 
@@ -77,8 +75,8 @@ def _misconceptions(p: HowManyFit) -> Iterator[Misconception]:
     yield Misconception(
         "sized from the average",
         pool // p.average,
-        "That is how many fit if each is of average length. You promised room for the longest, and "
-        "they may all come at once.",
+        "That is how many fit if each is of average length. You promised room for the longest, "
+        "and they may all come at once.",
     )
     yield Misconception(
         "rounded up",
@@ -88,8 +86,8 @@ def _misconceptions(p: HowManyFit) -> Iterator[Misconception]:
     yield Misconception(
         "forgot the weights",
         p.without(p.size.budget.requested_bytes),
-        "That divides all that vLLM may use. The pool is what weights, workspace and CUDA context "
-        "leave of it.",
+        "That divides all that vLLM may use. The pool is what weights, workspace and CUDA "
+        "context leave of it.",
     )
     yield Misconception(
         "took the whole GPU",
@@ -122,12 +120,10 @@ def _solution(p: HowManyFit) -> tuple[str | Element, ...]:
             ),
         ),
         (
-            f"With the average you would have promised {size.pool_tokens // p.average:,}, and "
-            "on a day of "
-            "whole files most of them would queue. In practice vLLM admits requests as they "
-            "come and takes "
-            "blocks as they grow, so more run at once on most days; the promise is what this "
-            "number is for."
+            f"With the average you would have promised {size.pool_tokens // p.average:,}, and on "
+            "a day of whole files most of them would queue. In practice vLLM admits requests as "
+            "they come and takes blocks as they grow, so more run at once on most days; the "
+            "promise is what this number is for."
         ),
     )
 

@@ -88,7 +88,7 @@ def _heads(model: str) -> str:
 
 def _items(p: KvOrder) -> tuple[Option, ...]:
     return tuple(
-        Option(model, _name(model), f"{_parameters(model) / 1e9:.0f} billion parameters")
+        Option(model, _name(model), f"{_parameters(model) / 1e9:.3g} billion parameters")
         for model in p.models
     )
 
@@ -97,8 +97,8 @@ def _misconceptions(p: KvOrder) -> Iterator[Misconception]:
     yield Misconception(
         "ordered by parameters",
         p.by_parameters,
-        "That is the order of the parameters, and they are not in the formula: layers, KV heads "
-        "and head dim are.",
+        "That is the order of the parameters, and they are not in the formula: layers, KV "
+        "heads and head dim are.",
     )
     yield Misconception(
         "turned it round",
@@ -131,8 +131,8 @@ def _solution(p: KvOrder) -> tuple[str | Element, ...]:
         working(*lines),
         (
             f"{_name(large)} has more parameters than {_name(small)}, and the smaller cache. A "
-            "cache grows "
-            "with layers and KV heads (or the width of a compressed vector), not with parameters."
+            "cache grows with layers and KV heads (or the width of a compressed vector), not "
+            "with parameters."
         ),
     )
 

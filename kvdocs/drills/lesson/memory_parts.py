@@ -111,10 +111,9 @@ def _hints(p: MemoryParts) -> tuple[str, ...]:
     return (
         "bf16 is 2 bytes a parameter. Compute the weights first.",
         (
-            f"Workspace and CUDA context together are "
+            "Workspace and CUDA context together are "
             f"{format_bytes(LESSON.activation_bytes + LESSON.non_torch_bytes, 'GB')}. What is "
-            "left of "
-            f"{format_bytes(p.size.budget.requested_bytes, 'GB')}?"
+            f"left of {format_bytes(p.size.budget.requested_bytes, 'GB')}?"
         ),
     )
 
@@ -126,8 +125,8 @@ def _solution(p: MemoryParts) -> tuple[str | Element, ...]:
         working(*lines, whole),
         (
             f"So it is the {p.largest}. The pool is always what the rest leaves of the share, "
-            "and vLLM "
-            "claims it when it starts: a GPU that looks full before the first request is healthy."
+            "and vLLM claims it when it starts: a GPU that looks full before the first request "
+            "is healthy."
         ),
     )
 

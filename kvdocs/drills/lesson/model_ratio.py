@@ -74,14 +74,14 @@ def _misconceptions(p: ModelRatio) -> Iterator[Misconception]:
     yield Misconception(
         "scaled with the parameters",
         round(p.parameters, 2),
-        "That is the ratio of the parameters, and they are not in the formula. A model's weights "
-        "grow with its width squared, its cache only with depth, KV heads and head dim.",
+        "That is the ratio of the parameters, and they are not in the formula. A model's "
+        "weights grow with its width squared, its cache only with depth, KV heads and head dim.",
     )
     yield Misconception(
         "took query heads",
         round(p.query_heads, 2),
-        "That is the ratio with query heads. Only KV heads (`num_key_value_heads`) leave keys and "
-        "values behind.",
+        "That is the ratio with query heads. Only KV heads (`num_key_value_heads`) leave keys "
+        "and values behind.",
     )
     yield Misconception(
         "turned it round",
@@ -100,13 +100,11 @@ def _hints(p: ModelRatio) -> tuple[str, ...]:
         "Which factors of the formula differ between the two? The parameters are none of them.",
         (
             f"{p.small.name}: {p.small.layers.count} layers, {p.small.layers.num_kv_heads} KV "
-            "heads, "
-            f"head dim {p.small.layers.head_size}."
+            f"heads, head dim {p.small.layers.head_size}."
         ),
         (
             f"{p.large.name}: {p.large.layers.count} layers, {p.large.layers.num_kv_heads} KV "
-            "heads, "
-            f"head dim {p.large.layers.head_size}."
+            f"heads, head dim {p.large.layers.head_size}."
         ),
     )
 
@@ -120,9 +118,9 @@ def _solution(p: ModelRatio) -> tuple[str | Element, ...]:
             (f"{large:,} / {small:,} = {format_number(p.kv)}", "times"),
         ),
         (
-            f"Not {format_number(p.parameters, 1)}: parameters are not in the formula. A "
-            "model's weights "
-            "grow with its width squared, its cache only with depth, KV heads and head dim."
+            f"Not {format_number(p.parameters, 1)}: parameters are not in the formula. A model's "
+            "weights grow with its width squared, its cache only with depth, KV heads and head "
+            "dim."
         ),
     )
 

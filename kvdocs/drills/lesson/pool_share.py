@@ -13,7 +13,7 @@ from kvdocs.drills.prose import working
 from kvdocs.drills.quantities import Count
 from kvdocs.html import Element
 from kvdocs.scenario import LESSON, LessonSize, size_lesson
-from kvdocs.units import format_bytes, format_number
+from kvdocs.units import format_bytes
 
 _SHARES: Final = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.84, 0.96)
 
@@ -41,7 +41,7 @@ class PoolShare:
 
     @property
     def verb(self) -> str:
-        """Which way the share moves."""
+        """What is done to the share."""
         return "lower" if self.utilization < LESSON.utilization else "raise"
 
 
@@ -51,9 +51,9 @@ def _draw(rng: random.Random) -> PoolShare:
 
 def _question(p: PoolShare) -> str:
     return (
-        f"At {LESSON.utilization:g} the KV pool holds {p.before.pool_tokens:,} tokens. "
-        f"You {p.verb} `--gpu-memory-utilization` to {p.utilization:g}. "
-        "How many tokens does the KV pool hold then?"
+        f"At {LESSON.utilization:g} the KV pool holds {p.before.pool_tokens:,} tokens. You "
+        f"{p.verb} `--gpu-memory-utilization` to {p.utilization:g}. How many tokens does the KV "
+        "pool hold then?"
     )
 
 
@@ -62,22 +62,21 @@ def _misconceptions(p: PoolShare) -> Iterator[Misconception]:
     yield Misconception(
         "scaled the pool with the share",
         p.scaled_tokens,
-        f"That is the pool scaled with the share, {p.before.pool_tokens:,} × {p.utilization:g} / "
-        f"{LESSON.utilization:g}: too {change}. Weights, workspace and context stay as large "
-        "as they "
-        "were, so the pool alone takes the change.",
+        f"That is the pool scaled with the share, {p.before.pool_tokens:,} × {p.utilization:g} "
+        f"/ {LESSON.utilization:g}: too {change}. Weights, workspace and context stay as large "
+        "as they were, so the pool alone takes the change.",
     )
     yield Misconception(
         "forgot that weights come first",
         int(p.after.budget.requested_bytes // p.after.bytes_per_token),
-        "That would be the pool if it had the whole share to itself. Weights, workspace and CUDA "
-        "context are in that share too.",
+        "That would be the pool if it had the whole share to itself. Weights, workspace and "
+        "CUDA context are in that share too.",
     )
     yield Misconception(
         "left the pool as it was",
         p.before.pool_tokens,
-        f"That is the pool at {LESSON.utilization:g}. Whatever the share gains or loses, it is the "
-        "pool that gains or loses it.",
+        f"That is the pool at {LESSON.utilization:g}. Whatever the share gains or loses, it is "
+        "the pool that gains or loses it.",
     )
     yield Misconception(
         "took the change for the pool",
@@ -90,8 +89,8 @@ def _hints(p: PoolShare) -> tuple[str, ...]:
     return (
         "Which of the parts in the bar above change with the share, and which do not?",
         (
-            f"The share changes by {abs(p.utilization - LESSON.utilization):.2g} of the whole GPU, "
-            f"{format_bytes(p.before.budget.total_bytes, 'GB')}. All of that is the pool's."
+            f"The share changes by {abs(p.utilization - LESSON.utilization):.2g} of the whole "
+            f"GPU, {format_bytes(p.before.budget.total_bytes, 'GB')}. All of that is the pool's."
         ),
         f"A token takes {p.before.bytes_per_token:,} bytes.",
     )
@@ -101,6 +100,8 @@ def _solution(p: PoolShare) -> tuple[str | Element, ...]:
     before, after = p.before, p.after
     held = before.budget.requested_bytes - before.budget.kv_bytes
     change = after.pool_tokens / before.pool_tokens - 1
+    share = p.utilization / LESSON.utilization - 1
+    verb = "loses" if share < 0 else "gains"
     return (
         working(
             (
@@ -118,10 +119,8 @@ def _solution(p: PoolShare) -> tuple[str | Element, ...]:
         ),
         (
             f"In proportion to the share it would have been {p.scaled_tokens:,}. But weights, "
-            "workspace "
-            f"and context stay as large as they were, so the pool alone takes the change: "
-            f"{format_number(100 * change, 0)}% for it, where the share changed by "
-            f"{format_number(100 * (p.utilization / LESSON.utilization - 1), 0)}%."
+            "workspace and context stay as large as they were, so the pool alone takes the "
+            f"change: it {verb} {abs(change):.0%}, where the share {verb} {abs(share):.0%}."
         ),
     )
 

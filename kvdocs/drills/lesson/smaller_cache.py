@@ -66,9 +66,9 @@ def _draw(rng: random.Random) -> SmallerCache:
 
 def _question(p: SmallerCache) -> str:
     return (
-        f"In the picture above, find a model with more parameters than {p.name} whose token takes "
-        f"less than the {format_bytes(_bytes(p.entry), 'KiB')} that {p.name} takes. Leave the KV "
-        "cache dtype at auto."
+        f"In the picture above, find a model with more parameters than {p.name} whose token "
+        f"takes less than the {format_bytes(_bytes(p.entry), 'KiB')} that {p.name} takes. Leave "
+        "the KV cache dtype at auto."
     )
 
 
@@ -119,6 +119,12 @@ def _misconceptions(p: SmallerCache) -> Iterator[Misconception]:
         narrow,
     )
     yield Misconception(
+        "changed nothing",
+        {"model": p.reference},
+        "That is the model to beat; choose another.",
+        lambda reached: reached.params["model"] == p.reference,
+    )
+    yield Misconception(
         "took a smaller model",
         {"model": least.id},
         "Fewer parameters is the easy way: it must have more.",
@@ -153,8 +159,8 @@ def _solution(p: SmallerCache) -> tuple[str | Element, ...]:
         f"{len(beating)} models of the catalogue do. The largest of them:",
         working(*lines),
         (
-            f"{p.name} itself takes {format_bytes(_bytes(p.entry), 'KiB', 1)}: "
-            "a cache does not follow from a model's size."
+            f"{p.name} itself takes {format_bytes(_bytes(p.entry), 'KiB', 1)}: a cache does not "
+            "follow from a model's size."
         ),
     )
 

@@ -74,9 +74,8 @@ def _cases(p: Formula) -> tuple[CodeCase, ...]:
 
 def _question(p: Formula) -> str:
     return (
-        "This function has been in use for years and is wrong for most models. Mend it, so "
-        "that it is "
-        f"right for {p.grouped.name}, for {p.wide.name} and for older files."
+        "This function has been in use for years and is wrong for most models. Mend it, so that "
+        f"it is right for {p.grouped.name}, for {p.wide.name} and for older files."
     )
 
 
