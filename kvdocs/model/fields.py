@@ -119,10 +119,11 @@ class Fields:
         data: The object.
         path: Where it stands in the file: empty for the top, else e.g. `text_config`.
         defaults: What the model class fills in for missing fields.
-        used: Names of defaults that were filled in.
+        withheld: Class defaults of fields that must stand in the file here.
+        used: Defaults that were filled in.
     """
 
-    __slots__ = ("data", "defaults", "path", "used")
+    __slots__ = ("data", "defaults", "path", "used", "withheld")
 
     def __init__(
         self,
@@ -134,7 +135,14 @@ class Fields:
         self.data = data
         self.path = path
         self.defaults = defaults or {}
+        self.withheld: Mapping[str, Any] = {}
         self.used: dict[str, Any] = {}
+
+    def changed(self, changes: Mapping[str, Any]) -> Fields:
+        """The same object with some fields replaced."""
+        copy = Fields({**self.data, **changes}, path=self.path, defaults=self.defaults)
+        copy.withheld = self.withheld
+        return copy
 
     def name(self, key: str) -> str:
         """The field's dotted name, for messages."""
