@@ -1,4 +1,4 @@
-"""Facts about models, written as data: the configs' fields that matter and the bytes that follow."""
+"""Facts about models, as data: the fields of their configs that matter, and the bytes."""
 
 from __future__ import annotations
 

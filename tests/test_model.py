@@ -184,7 +184,7 @@ def test_mimo_has_k_and_v_of_different_width():
 
 
 def test_gemma_4_shares_the_cache_of_its_last_layers():
-    # Gemma-4-E2B: of 35 layers the last 20 read an earlier cache; 3 full ones are left, twice as wide
+    # Gemma-4-E2B: the last 20 of 35 layers read an earlier cache; 3 full ones are left
     text = {
         "model_type": "gemma4_text",
         "num_hidden_layers": 35,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -435,8 +435,8 @@ _ENCODER_DECODERS: Final = [
 
 _NO_CACHE: Final = "an encoder keeps no KV cache between steps; a decoder's config.json is needed"
 _CROSS: Final = (
-    "an encoder-decoder also caches its encoder's keys and values, whose length the config does not "
-    "fix; a decoder-only model's config.json is needed"
+    "an encoder-decoder also caches its encoder's keys and values, whose length the config does "
+    "not fix; a decoder-only model's config.json is needed"
 )
 _FIXED_STATE: Final = "its recurrent state has a layout kvdocs does not know, and vLLM has no model"
 

@@ -44,8 +44,8 @@ def load(config: Mapping[str, Any] | str | bytes) -> Mapping[str, Any]:
 def _check_length(length: int) -> None:
     if length > MAX_CONFIG_BYTES:
         raise ConfigError(
-            f"this is {length:,} bytes; a config.json is far below {MAX_CONFIG_BYTES:,}: paste only "
-            "the model's config.json, not a tokenizer, an index or a log"
+            f"this is {length:,} bytes; a config.json is far below {MAX_CONFIG_BYTES:,}: paste "
+            "only the model's config.json, not a tokenizer, an index or a log"
         )
 
 
@@ -111,9 +111,9 @@ def show(value: object) -> str:
 class Fields:
     """One JSON object of a config, read by field name.
 
-    A field that is absent or null counts as missing; a class default fills in only for an absent one,
-    since null means that the model has no such thing. Every read checks the type, so that a wrong
-    value is refused by name instead of travelling on.
+    A field that is absent or null counts as missing; a class default fills in only for an absent
+    one, since null means that the model has no such thing. Every read checks the type, so that a
+    wrong value is refused by name instead of travelling on.
 
     Attributes:
         data: The object.

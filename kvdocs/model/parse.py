@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from kvdocs.model.families import (
     ALIASES,
@@ -57,7 +57,8 @@ def parse_config(config: Mapping[str, Any] | str | bytes, *, name: str | None = 
         ConfigError: The config cannot be read right; the error names the field.
 
     Examples:
-        >>> gpt2 = parse_config('{"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12}')
+        >>> text = '{"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12}'
+        >>> gpt2 = parse_config(text)
         >>> gpt2.layers[0].num_kv_heads, gpt2.layers[0].head_size, gpt2.layers[0].count
         (12, 64, 12)
     """
@@ -133,7 +134,7 @@ def _check_decoder(fields: Fields) -> None:
     ):
         fields.refuse(
             "use_bidirectional_attention",
-            "(or is_causal) says that every token sees every other: no KV cache is kept between steps",
+            "(or is_causal) says that every token sees every other: no cache is kept between steps",
         )
 
 
@@ -241,8 +242,8 @@ def _notes(
     layers = [group for group in groups if group.kind not in _NO_HEADS | {LayerKind.LATENT}]
     if model_type not in FAMILIES:
         notes.append(
-            f"model_type {model_type!r} is not one kvdocs knows; no field hints at anything but plain "
-            "attention in every layer, so that is assumed"
+            f"model_type {model_type!r} is not one kvdocs knows; no field hints at anything but "
+            "plain attention in every layer, so that is assumed"
         )
     if text.used:
         filled = ", ".join(f"{key} = {show(value)}" for key, value in text.used.items())

@@ -227,7 +227,7 @@ def _step3p5(text: Fields, kind: LayerKind, _layer: int) -> Shape:
 
 
 def _check_same(other: Fields, key: str, value: int) -> None:
-    """vLLM reads both only from the top (`vllm/model_executor/models/step3p5.py`)."""
+    """VLLM reads both only from the top (`vllm/model_executor/models/step3p5.py`)."""
     found = other.optional_integer(key)
     if found not in (None, value):
         other.refuse(key, f"is {found}, but the full layers have {value}; vLLM has one for both")
