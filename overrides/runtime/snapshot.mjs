@@ -15,6 +15,11 @@ import { loadPyodide } from "pyodide";
 import { withRoomFor } from "./memory.js";
 
 const WARM = readFileSync(new URL("warm.py", import.meta.url), "utf8");
+/** The packages of the Pyodide distribution that the site serves itself: none. */
+export const LOCK = {
+  info: JSON.parse(readFileSync(fileURLToPath(import.meta.resolve("pyodide/pyodide-lock.json")))).info,
+  packages: {},
+};
 const PYODIDE = fileURLToPath(new URL(".", import.meta.resolve("pyodide")));
 /** More than this is a mistake in what is imported: each byte is copied at every start. */
 const LARGEST_MEMORY = 64 * 2 ** 20;
@@ -25,8 +30,8 @@ const SMALLEST_BLOCK = 16;
 export const RECIPE = WARM + readFileSync(fileURLToPath(import.meta.url), "utf8");
 
 /** Make a snapshot of Python with these sources, stamped with `build`; returns it and its size unpacked. */
-export async function makeSnapshot(sources, build, lock) {
-  const { pyodide, holdMemory } = await startHoldable(lock);
+export async function makeSnapshot(sources, build) {
+  const { pyodide, holdMemory } = await startHoldable();
   writeSources(pyodide, sources);
   const drawn = draw(pyodide);
   pyodide.globals.set("__kv_build__", build);
@@ -41,23 +46,36 @@ export async function makeSnapshot(sources, build, lock) {
   holdMemory();
   zeroFreeMemory(pyodide._module);
   const packed = gzipSync(pyodide.makeMemorySnapshot(), { level: 9 });
-  await check(packed, build, drawn, lock);
+  await check(packed, build, drawn, sources);
   return { packed, memory };
 }
 
 /** Restore a snapshot as a page does, and compare what it draws with what a plain start drew. */
-async function check(packed, build, drawn, lock) {
-  const snapshot = gunzipSync(packed);
-  const createModule = await pyodideModule();
-  const pyodide = await loadPyodide({
-    lockFileContents: lock,
-    _loadSnapshot: snapshot,
-    createPyodideModule: (settings) => createModule(withRoomFor(settings, snapshot.length)),
-  });
+async function check(packed, build, drawn, sources) {
+  const pyodide = await startRestored(gunzipSync(packed), sources);
   if (pyodide.globals.get("__kv_build__") !== build) throw new Error("the snapshot lost its stamp");
   if (draw(pyodide) !== drawn) {
     throw new Error("Python restored from the snapshot draws other pictures than a plain start");
   }
+}
+
+/** Python as the page starts it from the snapshot. */
+export async function startRestored(snapshot, sources) {
+  const createModule = await pyodideModule();
+  const pyodide = await loadPyodide({
+    lockFileContents: LOCK,
+    _loadSnapshot: snapshot,
+    createPyodideModule: (settings) => createModule(withRoomFor(settings, snapshot.length)),
+  });
+  writeSources(pyodide, sources);
+  return pyodide;
+}
+
+/** Python as the page starts it without a snapshot. */
+export async function startPlain(sources) {
+  const pyodide = await loadPyodide({ lockFileContents: LOCK });
+  writeSources(pyodide, sources);
+  return pyodide;
 }
 
 async function pyodideModule() {
@@ -65,12 +83,12 @@ async function pyodideModule() {
 }
 
 /** Start Python such that its memory can be kept from growing. */
-async function startHoldable(lock) {
+async function startHoldable() {
   let held = false;
   const createModule = await pyodideModule();
   const pyodide = await loadPyodide({
     _makeSnapshot: true,
-    lockFileContents: lock,
+    lockFileContents: LOCK,
     createPyodideModule(settings) {
       const instantiate = settings.instantiateWasm;
       settings.instantiateWasm = (imports, done) => {
