@@ -50,11 +50,10 @@ def _picture(size: LessonSize) -> Element:
     budget = size.budget
     share = format_number(budget.utilization, 2)
     requested = format_number(budget.requested_bytes / GB)
+    reach, segments = budget.total_bytes, _segments(size)
     if not size.starts:
         reach = max(budget.total_bytes, budget.weights_bytes)
-        segments = (Segment(MemoryKind.WEIGHTS, budget.weights_bytes),)
-    else:
-        reach, segments = budget.total_bytes, _segments(size)
+        segments = segments[:1]
     bar = memory_bar(
         segments,
         total_bytes=reach,
@@ -139,14 +138,18 @@ def draw(*, model: str, gpu: str, utilization: float, kv_cache_dtype: str) -> Vi
         kv_cache_dtype: vLLM's `--kv-cache-dtype`.
     """
     size = size_lesson(model=model, gpu=gpu, utilization=utilization, kv_cache_dtype=kv_cache_dtype)
-    arguments = f"model={model!r}, gpu={gpu!r}, utilization={utilization:g}, kv_cache_dtype={kv_cache_dtype!r}"
+    arguments = (
+        f"model={model!r},\n    gpu={gpu!r},\n    utilization={utilization:g},\n"
+        f"    kv_cache_dtype={kv_cache_dtype!r},"
+    )
+    python = f"from kvdocs.scenario import size_lesson\n\nsize = size_lesson(\n    {arguments}\n)\n"
     return View(
         title=_title(size),
         picture=_picture(size),
         figures=_figures(size),
         caption=_caption(size),
         table=_table(size),
-        python=f"from kvdocs.scenario import size_lesson\n\nprint(size_lesson({arguments}).pool_tokens)",
+        python=f"{python}print(size.pool_tokens)",
         announce=f"The KV pool holds {size.pool_tokens:,} tokens.",
     )
 

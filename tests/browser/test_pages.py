@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,8 @@ def test_a_wrong_paste_is_named_and_the_last_picture_stays(page: Page, site: Sit
     expect(error).to_contain_text("web page")
     expect(box).to_have_attribute("aria-invalid", "true")
     expect(figure(page, "kv_bytes_per_token")).to_have_text("131,072")
-    box.fill('{"model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64}')
+    config = {"num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64}
+    box.fill(json.dumps({"model_type": "llama", **config}))
     expect(figure(page, "kv_bytes_per_token")).to_have_text("2,621,440")
     expect(error).to_be_hidden()
     assert page.title() != "owned"
@@ -119,7 +121,9 @@ def test_a_guess_stays_beside_the_truth(page: Page, site: SiteServer):
 
 
 @every_page
-def test_no_request_leaves_the_site(context: BrowserContext, page: Page, site: SiteServer, path: str):
+def test_no_request_leaves_the_site(
+    context: BrowserContext, page: Page, site: SiteServer, path: str
+):
     urls: list[str] = []
     context.on("request", lambda request: urls.append(request.url))
     page.goto(site.url + path)
@@ -130,7 +134,10 @@ def test_no_request_leaves_the_site(context: BrowserContext, page: Page, site: S
 @every_page
 def test_the_console_stays_quiet(page: Page, site: SiteServer, path: str):
     said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
+    page.on(
+        "console",
+        lambda message: said.append(message.text) if message.type in {"error", "warning"} else None,
+    )
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(site.url + path)
     is_live(page)
@@ -174,7 +181,15 @@ def test_the_keyboard_alone_does_everything_on_step_1(page: Page, site: SiteServ
             expect(page.locator(".kv-compare")).to_be_visible()
         if "Step 4" in name:
             break
-    for wanted in ("utilization", "model", "gpu", "kv_cache_dtype", "Data table", "As Python", "guess"):
+    for wanted in (
+        "utilization",
+        "model",
+        "gpu",
+        "kv_cache_dtype",
+        "Data table",
+        "As Python",
+        "guess",
+    ):
         assert any(wanted in name for name in reached), f"Tab never reached {wanted}: {reached}"
     page.keyboard.press("Enter")
     page.wait_for_url("**/04-*")
