@@ -12,7 +12,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 
 import { loadPyodide } from "pyodide";
 
-import { withRoomFor } from "./memory.js";
+import { applyDifference, onceInstantiated, startingFrom } from "./memory.js";
 
 const WARM = readFileSync(new URL("warm.py", import.meta.url), "utf8");
 /** The packages of the Pyodide distribution that the site serves itself: none. */
@@ -26,12 +26,15 @@ const LARGEST_MEMORY = 64 * 2 ** 20;
 const LARGEST_BLOCK = 4 * 2 ** 20;
 const SMALLEST_BLOCK = 16;
 
-/** Hash input: a change of this file or of warm.py makes a new snapshot. */
-export const RECIPE = WARM + readFileSync(fileURLToPath(import.meta.url), "utf8");
+/** Hash input: a change of this file, memory.js or warm.py makes a new snapshot. */
+export const RECIPE = [import.meta.url, new URL("memory.js", import.meta.url)]
+  .map((url) => readFileSync(fileURLToPath(url), "utf8"))
+  .concat(WARM)
+  .join();
 
 /** Make a snapshot of Python with these sources, stamped with `build`; returns it and its size unpacked. */
 export async function makeSnapshot(sources, build) {
-  const { pyodide, holdMemory } = await startHoldable();
+  const { pyodide, firstMemory, holdMemory } = await startHoldable();
   writeSources(pyodide, sources);
   const drawn = draw(pyodide);
   pyodide.globals.set("__kv_build__", build);
@@ -45,7 +48,9 @@ export async function makeSnapshot(sources, build) {
   }
   holdMemory();
   zeroFreeMemory(pyodide._module);
-  const packed = gzipSync(pyodide.makeMemorySnapshot(), { level: 9 });
+  const snapshot = pyodide.makeMemorySnapshot();
+  applyDifference(snapshot, firstMemory);
+  const packed = gzipSync(snapshot, { level: 9 });
   await check(packed, build, drawn, sources);
   return { packed, memory };
 }
@@ -65,7 +70,7 @@ export async function startRestored(snapshot, sources) {
   const pyodide = await loadPyodide({
     lockFileContents: LOCK,
     _loadSnapshot: snapshot,
-    createPyodideModule: (settings) => createModule(withRoomFor(settings, snapshot.length)),
+    createPyodideModule: (settings) => createModule(startingFrom(settings, snapshot)),
   });
   writeSources(pyodide, sources);
   return pyodide;
@@ -82,24 +87,26 @@ async function pyodideModule() {
   return (await import(`${PYODIDE}pyodide.asm.mjs`)).default;
 }
 
-/** Start Python such that its memory can be kept from growing. */
+/** Start Python such that its first memory is known and its memory can be kept from growing. */
 async function startHoldable() {
-  let held = false;
   const createModule = await pyodideModule();
+  let firstMemory;
+  let held = false;
+  const keepHold = (settings) => {
+    const instantiate = settings.instantiateWasm;
+    settings.instantiateWasm = (imports, done) => {
+      const grow = imports.env.emscripten_resize_heap;
+      imports.env.emscripten_resize_heap = (size) => (held ? 0 : grow(size));
+      return instantiate(imports, done);
+    };
+    return onceInstantiated(settings, (memory) => (firstMemory = memory.buffer.slice(0)));
+  };
   const pyodide = await loadPyodide({
     _makeSnapshot: true,
     lockFileContents: LOCK,
-    createPyodideModule(settings) {
-      const instantiate = settings.instantiateWasm;
-      settings.instantiateWasm = (imports, done) => {
-        const grow = imports.env.emscripten_resize_heap;
-        imports.env.emscripten_resize_heap = (size) => (held ? 0 : grow(size));
-        return instantiate(imports, done);
-      };
-      return createModule(settings);
-    },
+    createPyodideModule: (settings) => createModule(keepHold(settings)),
   });
-  return { pyodide, holdMemory: () => (held = true) };
+  return { pyodide, firstMemory, holdMemory: () => (held = true) };
 }
 
 /** Overwrite freed memory with zeros: what was there is of no use and compresses badly. */
