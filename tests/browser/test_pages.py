@@ -192,7 +192,7 @@ def test_the_keyboard_alone_does_everything_on_step_1(page: Page, site: SiteServ
     ):
         assert any(wanted in name for name in reached), f"Tab never reached {wanted}: {reached}"
     page.keyboard.press("Enter")
-    page.wait_for_url("**/04-*")
+    page.wait_for_url(f"**/{STEP_4}")
 
 
 @every_page
