@@ -14,6 +14,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 PREFIX = "/kv-cache/"
@@ -94,7 +95,7 @@ def serve(root: Path, *, compress: bool = False) -> Iterator[SiteServer]:
 class _Host(ThreadingHTTPServer):
     daemon_threads = True
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A page that was closed has hung up; anything else is a fault of this host."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
