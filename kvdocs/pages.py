@@ -34,7 +34,9 @@ def _compare(truth: str) -> Element:
     )
 
 
-def predict(ident: str, question: str, *, unit: str, truth: str, because: tuple[str, ...]) -> Element:
+def predict(
+    ident: str, question: str, *, unit: str, truth: str, because: tuple[str, ...]
+) -> Element:
     """Return a prediction: a question, a box for the guess, and the answer in a fold.
 
     Without scripts the fold opens by hand; with them the guess stays beside the truth.

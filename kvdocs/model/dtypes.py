@@ -50,7 +50,11 @@ CACHE_DTYPES: Final = (
 
 _SIXTEEN_BIT: Final = frozenset({"auto", "float16", "bfloat16"})
 _FP8: Final = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc"})
-_PER_TOKEN_HEAD: Final = {"int4_per_token_head": 4, "int8_per_token_head": 8, "fp8_per_token_head": 8}
+_PER_TOKEN_HEAD: Final = {
+    "int4_per_token_head": 4,
+    "int8_per_token_head": 8,
+    "fp8_per_token_head": 8,
+}
 _NVFP4: Final = frozenset({"nvfp4", "nvfp4_4over6"})
 _DS_MLA_BYTES: Final = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 _DS_MLA_LATENT: Final = 576

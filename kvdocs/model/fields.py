@@ -183,9 +183,7 @@ class Fields:
             self.refuse(keys[0], f"is missing{other}; it is needed to size the cache")
         return value
 
-    def optional_integer(
-        self, *keys: str, least: int = 1, most: int = _MAX_COUNT
-    ) -> int | None:
+    def optional_integer(self, *keys: str, least: int = 1, most: int = _MAX_COUNT) -> int | None:
         """As `integer`, but None where the field is missing."""
         value = self.get(*keys)
         if value is None:
