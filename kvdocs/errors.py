@@ -1,6 +1,7 @@
 """Every error kvdocs raises on purpose.
 
 KvdocsError                  base: one clear sentence, with the numbers it is about
+├── MetricsError             readings of a server that cannot be compared
 ├── UnitError                a quantity that cannot be read ("12 XB")
 ├── ConfigError              a config.json that cannot be read right, so it is refused
 ├── CatalogError             a model or GPU that the catalogue does not hold
@@ -71,3 +72,7 @@ class ParameterError(KvdocsError):
     def __init__(self, message: str, *, name: str) -> None:
         super().__init__(message)
         self.name = name
+
+
+class MetricsError(KvdocsError):
+    """Readings of a server that cannot be compared."""
