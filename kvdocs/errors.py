@@ -5,6 +5,8 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── ConfigError              a config.json that cannot be read right, so it is refused
 ├── CatalogError             a model or GPU that the catalogue does not hold
 ├── FlagError                a start-up flag or its value that a server would not take
+├── WorkloadError            a workload that cannot be read
+├── NeverFitsError           a request that no waiting would ever let run
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -37,6 +39,26 @@ class CatalogError(KvdocsError):
 
 class FlagError(KvdocsError):
     """A start-up flag, or its value, that a server would not take."""
+
+
+class WorkloadError(KvdocsError):
+    """A workload that cannot be read."""
+
+
+class NeverFitsError(KvdocsError):
+    """A request that no waiting would ever let run, found when it is submitted.
+
+    Attributes:
+        request_id: The request.
+        needed: What it needs, in the unit the message names (tokens or blocks).
+        available: The most it could ever get, in the same unit.
+    """
+
+    def __init__(self, message: str, *, request_id: str, needed: int, available: int) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+        self.needed = needed
+        self.available = available
 
 
 class ParameterError(KvdocsError):
