@@ -87,6 +87,23 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """What an engine's gauges show at one moment.
+
+    Attributes:
+        clock: The moment, in seconds.
+        running: Requests running.
+        waiting: Requests waiting.
+        usage: Share of the usable blocks that are held.
+    """
+
+    clock: float
+    running: int
+    waiting: int
+    usage: float
+
+
+@dataclass(slots=True, kw_only=True)
 class PrefixStats:
     """Prefix-cache lookups of admissions, in tokens (vLLM: `PrefixCacheStats`).
 

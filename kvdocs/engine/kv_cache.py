@@ -8,7 +8,7 @@ The rules follow vLLM 0.33.0: `vllm/v1/core/kv_cache_manager.py` (KVCacheManager
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from kvdocs.blocks import NULL_BLOCK, BlockPool, blocks_for
 from kvdocs.engine.config import EngineConfig
@@ -21,11 +21,11 @@ class Hit:
 
     Attributes:
         num_tokens: Tokens found, a multiple of the block size.
-        blocks: Their blocks.
+        blocks: Their blocks, in the terms of the cache that found them.
     """
 
     num_tokens: int
-    blocks: tuple[int, ...] = ()
+    blocks: tuple[Any, ...] = ()
 
 
 class KVCache(Protocol):

@@ -65,6 +65,11 @@ class Request:
         num_in_flight_tokens: Of these, tokens of steps whose output has not been processed.
         num_output_placeholders: Output tokens scheduled but not yet known (asynchronous only).
         num_stale_tokens: In-flight tokens of the time before a preemption.
+        num_preemptions: How often it lost its blocks.
+        num_lost_tokens: Tokens it had computed when it lost them, all preemptions together.
+        hit_tokens: Prefix hit of its first admission.
+        admitted_at: When it first got to run, in seconds; None while it has not. Likewise
+            `first_token_at` and `finished_at` (also when it was aborted).
         blocks: The block table: block ids, the null block where the window has passed.
         num_cached_blocks: Leading blocks already offered to the prefix cache.
     """
@@ -72,14 +77,19 @@ class Request:
     __slots__ = (
         "_block_size",
         "_keys",
+        "admitted_at",
         "arrival",
         "blocks",
+        "finished_at",
+        "first_token_at",
+        "hit_tokens",
         "id",
         "last_token_count",
         "max_tokens",
         "num_cached_blocks",
         "num_computed_tokens",
         "num_in_flight_tokens",
+        "num_lost_tokens",
         "num_output_placeholders",
         "num_preemptions",
         "num_prompt_tokens",
@@ -105,6 +115,11 @@ class Request:
         self.num_output_placeholders = 0
         self.num_stale_tokens = 0
         self.num_preemptions = 0
+        self.num_lost_tokens = 0
+        self.hit_tokens = 0
+        self.admitted_at: float | None = None
+        self.first_token_at: float | None = None
+        self.finished_at: float | None = None
         self.blocks: list[int] = []
         self.num_cached_blocks = 0
         self.num_shared_blocks = spec.prompt.num_shared_blocks(config.block_size)

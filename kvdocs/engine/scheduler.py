@@ -18,6 +18,7 @@ from kvdocs.engine.events import Admission, Finish, Preemption, PrefixStats, Wai
 from kvdocs.engine.kv_cache import Hit, KVCache
 from kvdocs.engine.queues import make_queue
 from kvdocs.engine.request import Request, Status
+from kvdocs.engine.timer import NO_LOAD, StepLoad
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class Batch:
         admissions: Waiting requests that started.
         preemptions: Running requests that lost their blocks.
         wait: Why the head of the queue was left waiting, if one was.
+        load: The work in the batch, for the timing model.
     """
 
     budget: int
@@ -43,6 +45,7 @@ class Batch:
     admissions: list[Admission] = field(default_factory=list)
     preemptions: list[Preemption] = field(default_factory=list)
     wait: Wait | None = None
+    load: StepLoad = NO_LOAD
 
     def give(self, request: Request, num_tokens: int, new_blocks: list[int]) -> None:
         """Put a request into the batch.
@@ -77,6 +80,7 @@ class Scheduler:
     Attributes:
         running: Running requests, in order of admission.
         waiting: Requests that have no blocks.
+        clock: Time of the turn under way, in seconds: its start in `schedule`, its end in `update`.
     """
 
     def __init__(self, config: EngineConfig, cache: KVCache) -> None:
@@ -84,6 +88,7 @@ class Scheduler:
         self.cache = cache
         self.running: list[Request] = []
         self.waiting = make_queue(config.policy)
+        self.clock = 0.0
         self._stats = PrefixStats()
 
     def add(self, request: Request) -> None:
@@ -105,6 +110,7 @@ class Scheduler:
         else:
             self.waiting.remove(request)
         request.status = Status.FINISHED_ABORTED
+        request.finished_at = self.clock
         self.cache.free(request)
 
     @property
@@ -132,9 +138,20 @@ class Scheduler:
         batch = Batch(self.config.max_num_batched_tokens, self._threshold())
         self._schedule_running(batch)
         self._schedule_waiting(batch)
+        batch.load = self._load(batch)
         for request, num_tokens in batch.num_tokens.items():
             self._advance(request, num_tokens, batch)
         return batch
+
+    def _load(self, batch: Batch) -> StepLoad:
+        window = self.config.sliding_window or self.config.max_model_len
+        counts = batch.num_tokens
+        return StepLoad(
+            num_tokens=sum(counts.values()),
+            num_seqs=len(counts),
+            kv_tokens=sum(min(r.num_computed_tokens + n, window) for r, n in counts.items()),
+            query_key_pairs=sum(pairs(r.num_computed_tokens, n, window) for r, n in counts.items()),
+        )
 
     def _threshold(self) -> int:
         """The prefill limit protects others; a request that is alone has the whole budget."""
@@ -213,6 +230,7 @@ class Scheduler:
         victim.num_stale_tokens = victim.num_in_flight_tokens
         victim.num_output_placeholders = 0
         victim.num_preemptions += 1
+        victim.num_lost_tokens += lost_tokens
         self.waiting.put_back(victim)
         batch.preemptions.append(
             Preemption(
@@ -271,6 +289,9 @@ class Scheduler:
         new_blocks = self.cache.admit(request, hit, self._slots(hit.num_tokens + num_tokens))
         request.status = Status.RUNNING
         request.num_computed_tokens = hit.num_tokens
+        if request.admitted_at is None:
+            request.admitted_at = self.clock
+            request.hit_tokens = hit.num_tokens
         self.running.append(request)
         batch.give(request, num_tokens, new_blocks)
         batch.admissions.append(
@@ -286,14 +307,13 @@ class Scheduler:
         """Count a lookup once per admission; re-admissions apart."""
         if not self.config.enable_prefix_caching:
             return
-        old, queries, hits = self._stats, request.num_tokens, hit.num_tokens
-        again = request.num_preemptions > 0
-        self._stats = PrefixStats(
-            queries=old.queries + queries * (not again),
-            hits=old.hits + hits * (not again),
-            preempted_queries=old.preempted_queries + queries * again,
-            preempted_hits=old.preempted_hits + hits * again,
-        )
+        stats = self._stats
+        if request.num_preemptions:
+            stats.preempted_queries += request.num_tokens
+            stats.preempted_hits += hit.num_tokens
+        else:
+            stats.queries += request.num_tokens
+            stats.hits += hit.num_tokens
 
     def _wait(self, head: Request, reason: WaitReason, needed: int = 0, available: int = 0) -> Wait:
         return Wait(
@@ -324,6 +344,9 @@ class Scheduler:
         Returns:
             The requests that finished, in scheduling order.
         """
+        return [self._finish(request) for request in self._outputs(batch)]
+
+    def _outputs(self, batch: Batch) -> list[Request]:
         finished: list[Request] = []
         for request, num_tokens in batch.num_tokens.items():
             request.num_in_flight_tokens -= num_tokens
@@ -334,10 +357,12 @@ class Scheduler:
                 self._append_token(request, stale=stale)
                 if request.num_tokens >= request.last_token_count:
                     finished.append(request)
-        return [self._finish(request) for request in finished]
+        return finished
 
     def _append_token(self, request: Request, *, stale: bool) -> None:
         request.num_tokens += 1
+        if request.first_token_at is None:
+            request.first_token_at = self.clock
         if not stale and request.num_output_placeholders > 0:
             request.num_output_placeholders -= 1
             stored = request.num_computed_tokens - request.num_in_flight_tokens
@@ -349,6 +374,7 @@ class Scheduler:
         else:
             self.waiting.remove(request)  # its last token was in flight when it was preempted
         request.status = Status.FINISHED_LENGTH_CAPPED
+        request.finished_at = self.clock
         self.cache.free(request)
         return Finish(
             request_id=request.id,
@@ -359,3 +385,23 @@ class Scheduler:
 
 def _limit(num_tokens: int, threshold: int) -> int:
     return min(num_tokens, threshold) if threshold else num_tokens
+
+
+def pairs(num_computed: int, num_tokens: int, window: int) -> int:
+    """Scores that attention computes for a stretch of tokens: each sees itself and those before.
+
+    Args:
+        num_computed: Tokens before the stretch.
+        num_tokens: Tokens in it.
+        window: Tokens that one sees at most.
+
+    Returns:
+        Pairs of a query and a key.
+
+    Examples:
+        >>> pairs(0, 3, 100), pairs(10, 1, 100), pairs(10, 2, 4)
+        (6, 11, 8)
+    """
+    growing = max(0, min(num_tokens, window - num_computed))
+    seen = growing * num_computed + growing * (growing + 1) // 2
+    return seen + (num_tokens - growing) * window

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvdocs.engine.config import EngineConfig
-from kvdocs.engine.events import Admission, Finish, Preemption, PrefixStats, Wait
+from kvdocs.engine.events import Admission, Finish, Gauges, Preemption, PrefixStats, Wait
 from kvdocs.engine.kv_cache import PagedKVCache
 from kvdocs.engine.request import Request, RequestSpec
 from kvdocs.engine.scheduler import Batch, Scheduler
+from kvdocs.engine.timer import ConstantTimer, StepTimer
 
 _BATCHES_IN_FLIGHT = 2
 """Length of the batch queue of asynchronous scheduling (vLLM: `max_concurrent_batches`)."""
@@ -40,6 +41,8 @@ class Step:
     """One turn of the engine: what was decided, why, and what came of it.
 
     Attributes:
+        start: When the turn began, in seconds.
+        end: When it ended.
         scheduled: Id and number of tokens of each request in the batch, in scheduling order.
         new_blocks: Blocks each request newly got, by id.
         admissions: Waiting requests that started.
@@ -53,6 +56,8 @@ class Step:
         prefix_stats: Lookups since the last turn with output.
     """
 
+    start: float
+    end: float
     scheduled: tuple[tuple[str, int], ...]
     new_blocks: dict[str, tuple[int, ...]]
     admissions: tuple[Admission, ...]
@@ -71,8 +76,10 @@ class SteppingEngine:
 
     Args:
         config: The settings.
+        timer: The timing model; by default every turn takes one second.
 
     Attributes:
+        clock: Time now, in seconds.
         cache: The KV cache, for a look at its blocks.
         scheduler: The scheduler, for a look at its queues.
         requests: Every request ever added, by id.
@@ -88,8 +95,10 @@ class SteppingEngine:
         2
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, timer: StepTimer | None = None) -> None:
         self.config = config
+        self.clock = 0.0
+        self._timer = timer or ConstantTimer()
         self.cache = PagedKVCache(config)
         self.scheduler = Scheduler(config, self.cache)
         self.requests: dict[str, Request] = {}
@@ -118,6 +127,7 @@ class SteppingEngine:
         request = self.requests.get(request_id)
         if request is None or request.is_finished:
             return False
+        self.scheduler.clock = self.clock
         self.scheduler.abort(request)
         self._ended_unreported = True
         return True
@@ -147,14 +157,20 @@ class SteppingEngine:
         Returns:
             What happened.
         """
+        start = self.scheduler.clock = self.clock
         self.cache.pool.evicted.clear()
         batch = self._schedule() if self.must_schedule else Batch(0, 0)
         after_schedule = self.snapshot()
         evicted = tuple(self.cache.pool.evicted)
         updated = self._output_is_due(batch)
-        finished = self.scheduler.update(self._in_flight.popleft()) if updated else []
+        due = self._in_flight.popleft() if updated else Batch(0, 0)
+        self.clock += self._timer.seconds(due.load)
+        self.scheduler.clock = self.clock
+        finished = self.scheduler.update(due)
         self._ended_unreported |= bool(finished)
         return Step(
+            start=start,
+            end=self.clock,
             scheduled=tuple((request.id, count) for request, count in batch.num_tokens.items()),
             new_blocks={r.id: tuple(blocks) for r, blocks in batch.new_blocks.items()},
             admissions=tuple(batch.admissions),
@@ -181,6 +197,28 @@ class SteppingEngine:
         if not self.config.async_scheduling or len(self._in_flight) == _BATCHES_IN_FLIGHT:
             return True
         return not batch.num_tokens and not self.has_unfinished
+
+    def advance(self, until: float) -> None:
+        """Take one turn, which must not start at or after `until`.
+
+        Args:
+            until: Seconds on the engine's clock.
+        """
+        if self.clock < until:
+            self.step()
+
+    def gauges(self) -> Gauges:
+        """The engine's gauges now.
+
+        Returns:
+            Time, queue lengths and cache usage.
+        """
+        return Gauges(
+            clock=self.clock,
+            running=len(self.scheduler.running),
+            waiting=len(self.scheduler.waiting),
+            usage=self.cache.usage,
+        )
 
     def snapshot(self) -> Snapshot:
         """The engine as its gauges show it now.

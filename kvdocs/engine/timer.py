@@ -22,6 +22,10 @@ class StepLoad(NamedTuple):
     query_key_pairs: int = 0
 
 
+NO_LOAD = StepLoad()
+"""The load of a turn in which nothing ran."""
+
+
 class StepTimer(Protocol):
     """A timing model: seconds for the work in a batch.
 
