@@ -114,7 +114,7 @@ class CountingKVCache:
                 del self._released[entry]
                 self.num_free -= 1
             entry.ref_count += 1
-        request = _counted(request)
+        request = counted(request)
         request.entries = list(hit.blocks)
         request.num_blocks = request.num_cached_blocks = len(hit.blocks)
         return self.grow(request, num_tokens)
@@ -124,13 +124,13 @@ class CountingKVCache:
 
     def blocks_to_grow(self, request: Request, num_tokens: int) -> int:
         """Blocks for the tokens beyond what it already holds."""
-        return max(blocks_for(num_tokens, self._block_size) - _counted(request).num_blocks, 0)
+        return max(blocks_for(num_tokens, self._block_size) - counted(request).num_blocks, 0)
 
     def grow(self, request: Request, num_tokens: int) -> list[int]:
         """Count new blocks; they have no ids to tell."""
         count = self.blocks_to_grow(request, num_tokens)
         self.take(count)
-        _counted(request).num_blocks += count
+        counted(request).num_blocks += count
         self.cache_full_blocks(request, num_tokens)
         return []
 
@@ -172,12 +172,12 @@ class CountingKVCache:
         shared = min(num_full, request.num_shared_blocks)
         for index in range(request.num_cached_blocks, shared):
             entry = self._register(request.block_key(index), 1)
-            _counted(request).entries.append(entry)
+            counted(request).entries.append(entry)
         request.num_cached_blocks = num_full
 
     def free(self, request: Request) -> int:
         """Let go of all blocks, the last first."""
-        request, before = _counted(request), self.num_free
+        request, before = counted(request), self.num_free
         plain = request.num_blocks - request.num_cached_blocks
         self._plain += plain
         self.num_free += plain
@@ -225,6 +225,14 @@ class CountingKVCache:
 _NO_HIT = Hit(0)
 
 
-def _counted(request: Request) -> CountedRequest:
+def counted(request: Request) -> CountedRequest:
+    """The request as the counting cache knows it.
+
+    Args:
+        request: One that the jumping engine made.
+
+    Returns:
+        The same object.
+    """
     assert isinstance(request, CountedRequest), "the jumping engine makes its own requests"
     return request

@@ -13,11 +13,10 @@ request by request. Sliding windows are left to the stepping engine.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Iterable
 
 from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.counting import CountedRequest, CountingKVCache
+from kvdocs.engine.counting import counted as _counted
 from kvdocs.engine.events import Gauges, WaitReason
 from kvdocs.engine.kv_cache import Hit
 from kvdocs.engine.prompt import ALL_BLOCKS
@@ -47,8 +46,7 @@ class Decoding:
         self.context = 0
         self.num_shared = 0
         self._block_size = block_size
-        self._phases = [0] * block_size
-        self._shared: dict[int, set[CountedRequest]] = defaultdict(set)
+        self._needing: list[set[CountedRequest]] = [set() for _ in range(block_size)]
         self._due: dict[int, set[CountedRequest]] = {}
         self._due_turns: list[int] = []
 
@@ -66,11 +64,8 @@ class Decoding:
         request.due_turn = turn + request.last_token_count - request.num_tokens - 1
         self.requests.add(request)
         self.context += request.num_computed_tokens
-        phase = self._phase(request)
-        self._phases[phase] += 1
-        if request.num_shared_blocks == ALL_BLOCKS:
-            self._shared[phase].add(request)
-            self.num_shared += 1
+        self._needing[self._phase(request)].add(request)
+        self.num_shared += request.num_shared_blocks == ALL_BLOCKS
         if request.due_turn not in self._due:
             self._due[request.due_turn] = set()
             heapq.heappush(self._due_turns, request.due_turn)
@@ -83,11 +78,8 @@ class Decoding:
             request: One of the group.
             turn: The current turn.
         """
-        phase = self._phase(request)
-        self._phases[phase] -= 1
-        if request.num_shared_blocks == ALL_BLOCKS:
-            self._shared[phase].remove(request)
-            self.num_shared -= 1
+        self._needing[self._phase(request)].remove(request)
+        self.num_shared -= request.num_shared_blocks == ALL_BLOCKS
         self.requests.remove(request)
         self._due[request.due_turn].remove(request)
         gone = turn - request.synced_turn
@@ -124,19 +116,18 @@ class Decoding:
         """The next turn in which one may finish (none will before)."""
         return self._due_turns[0] if self._due_turns else _NEVER
 
-    def needs_block(self, request: CountedRequest, turn: int) -> bool:
-        """Whether a request's next token begins a block.
+    def needing_block(self, turn: int) -> set[CountedRequest]:
+        """Requests whose next token begins a block.
 
         Args:
-            request: One of the group.
             turn: The current turn.
 
         Returns:
-            True if it does.
+            They, in no order that matters.
         """
-        return self._phase(request) == turn % self._block_size
+        return self._needing[turn % self._block_size]
 
-    def blocks_needed(self, turn: int, num_turns: int = 1) -> int:
+    def blocks_needed(self, turn: int, num_turns: int) -> int:
         """Blocks that the group takes in some turns.
 
         Args:
@@ -149,19 +140,8 @@ class Decoding:
         rounds, rest = divmod(num_turns, self._block_size)
         first = turn % self._block_size
         wrapped = max(0, first + rest - self._block_size)
-        some = sum(self._phases[first : first + rest]) + sum(self._phases[:wrapped])
-        return rounds * len(self.requests) + some
-
-    def filling_shared_blocks(self, turn: int) -> Iterable[CountedRequest]:
-        """Requests that need a new block in a turn and whose last one others may hit.
-
-        Args:
-            turn: The turn.
-
-        Returns:
-            They, in no order that matters.
-        """
-        return self._shared.get(turn % self._block_size, ())
+        needing = self._needing[first : first + rest] + self._needing[:wrapped]
+        return rounds * len(self.requests) + sum(map(len, needing))
 
 
 class JumpingScheduler(Scheduler):
@@ -196,38 +176,73 @@ class JumpingScheduler(Scheduler):
 
     def abort(self, request: Request) -> None:
         """End a request that the user gave up on."""
-        assert isinstance(request, CountedRequest)
         self._head_is_stuck = False
         if request in self.decoding.requests:
-            self._leave(request)
+            self._leave(_counted(request))
         elif request.status is Status.RUNNING:
-            self._others.remove(request)
+            self._others.remove(_counted(request))
         super().abort(request)
 
     # One turn -------------------------------------------------------------------------------
 
-    def _schedule_running(self, batch: Batch) -> None:
-        plan = self._smooth_plan(batch)
-        if plan is None:
+    def _schedule_running(self, batch: Batch, index: int = 0) -> None:
+        count, blocks = self._decode_demand()
+        plan = self._smooth_plan(batch, count, blocks)
+        if plan is not None:
+            self._counts.take(blocks)
+            batch.budget -= count
+            for request, num_tokens in plan:
+                need = self._slots(request.num_computed_tokens + num_tokens)
+                batch.give(request, num_tokens, self.cache.grow(request, need))
+        elif self._goes_in_order(batch, count):
+            self._grow_in_order(batch)
+            batch.budget -= self._decode_demand()[0]
+            self._others = [r for r in self._others if r.status is Status.RUNNING]
+            super()._schedule_running(batch, len(self.running) - len(self._others))
+        else:
             self._bring_up_to_date()
-            super()._schedule_running(batch)
-            return
-        self._counts.take(self._decode_blocks())
-        batch.budget -= self._num_decoding()
-        for request, num_tokens in plan:
-            need = self._slots(request.num_computed_tokens + num_tokens)
-            batch.give(request, num_tokens, self.cache.grow(request, need))
+            super()._schedule_running(batch, index)
         if self.decoding.num_shared:
             self._cache_decoded_blocks()
 
-    def _smooth_plan(self, batch: Batch) -> list[tuple[CountedRequest, int]] | None:
-        """Tokens for those not decoding, if nobody's turn can depend on the order; else None."""
-        budget = batch.budget - self._num_decoding()
-        blocks = self._decode_blocks()
-        if budget < 0:
-            return None
+    def _goes_in_order(self, batch: Batch, count: int) -> bool:
+        """Whether decoding requests all come before the others and victims come from behind."""
+        fcfs = self.config.policy is Policy.FCFS
+        return fcfs and count <= batch.budget and self._others_last()
+
+    def _grow_in_order(self, batch: Batch) -> None:
+        """Give decoding requests their new blocks one by one, preempting where none is left."""
+        unscheduled = self._due_unscheduled()
+        for request in sorted(self.decoding.needing_block(self.turn), key=_admission):
+            if request.status is not Status.RUNNING or request in unscheduled:
+                continue
+            while self.cache.num_free == 0 and request.status is Status.RUNNING:
+                self._preempt(self.running.pop(), request, batch)
+            if request.status is Status.RUNNING:
+                self._counts.take(1)
+
+    def _preempt(self, victim: Request, needy: Request, batch: Batch) -> None:
+        if victim in self.decoding.requests:
+            self._leave(_counted(victim))
+            if self.config.async_scheduling:
+                self.pending.num_tokens[victim] = victim.num_in_flight_tokens
+                self.pending.samples.add(victim)
+        super()._preempt(victim, needy, batch)
+
+    def _smooth_plan(
+        self, batch: Batch, count: int, blocks: int
+    ) -> list[tuple[CountedRequest, int]] | None:
+        """Tokens for those not decoding, if nobody's turn can depend on the order; else None.
+
+        Args:
+            batch: The step's batch, still empty.
+            count: Tokens that decoding takes.
+            blocks: Blocks that decoding takes.
+        """
+        budget = batch.budget - count
         wanted = [(request, self._tokens_to_run(request, batch)) for request in self._others]
-        if sum(max(num_tokens, 0) for _, num_tokens in wanted) > budget and not self._others_last():
+        enough = sum(max(num_tokens, 0) for _, num_tokens in wanted) <= budget
+        if budget < 0 or not (enough or self._others_last()):
             return None
         plan = []
         for request, most in wanted:
@@ -240,48 +255,56 @@ class JumpingScheduler(Scheduler):
         return plan if blocks <= self.cache.num_free else None
 
     def _others_last(self) -> bool:
-        return self.running[-len(self._others) :] == self._others
+        return self.running[len(self.running) - len(self._others) :] == self._others
 
     def _due_unscheduled(self) -> list[CountedRequest]:
         """Requests whose last token is already in flight (asynchronous scheduling)."""
         return self.decoding.due(self.turn) if self.config.async_scheduling else []
 
-    def _num_decoding(self) -> int:
-        return len(self.decoding) - len(self._due_unscheduled())
-
-    def _decode_blocks(self) -> int:
-        spared = sum(self.decoding.needs_block(r, self.turn) for r in self._due_unscheduled())
-        return self.decoding.blocks_needed(self.turn) - spared
+    def _decode_demand(self) -> tuple[int, int]:
+        """Tokens and new blocks that decoding takes in this turn."""
+        needing = self.decoding.needing_block(self.turn)
+        spared = self._due_unscheduled()
+        blocks = len(needing) - sum(request in needing for request in spared)
+        return len(self.decoding) - len(spared), blocks
 
     def _cache_decoded_blocks(self) -> None:
         """Register blocks in the turn that schedules their last token or, when scheduling is
         asynchronous, in the turn after it: only then is that token known.
         """
         ahead = not self.config.async_scheduling
-        for request in self.decoding.filling_shared_blocks(self.turn + ahead):
+        for request in self.decoding.needing_block(self.turn + ahead):
             if ahead or request.due_turn != self.turn:
                 gone = self.turn - request.synced_turn
                 num_tokens = request.num_computed_tokens + gone + ahead
                 self._counts.register(request, num_tokens // self.config.block_size)
 
     def _load(self, batch: Batch) -> StepLoad:
+        count, context = self._decode_load()  # one token sees as many keys as it has context
+        if not batch.num_tokens:
+            return StepLoad(count, count, context, context)
         load = super()._load(batch)
-        return StepLoad(*map(sum, zip(load, self._decode_load(), strict=True)))
+        return StepLoad(
+            load.num_tokens + count,
+            load.num_seqs + count,
+            load.kv_tokens + context,
+            load.query_key_pairs + context,
+        )
 
-    def _decode_load(self) -> StepLoad:
+    def _decode_load(self) -> tuple[int, int]:
         spared = self._due_unscheduled()
         count = len(self.decoding) - len(spared)
         context = self.decoding.context + count
         for request in spared:
             context -= request.num_computed_tokens + self.turn - request.synced_turn
-        return StepLoad(count, count, context, context)
+        return count, context
 
     def _admit(self, request: Request, hit: Hit, num_tokens: int, batch: Batch) -> None:
         super()._admit(request, hit, num_tokens, batch)
-        assert isinstance(request, CountedRequest)
-        request.admission = self._num_admissions
+        admitted = _counted(request)
+        admitted.admission = self._num_admissions
         self._num_admissions += 1
-        self._others.append(request)
+        self._others.append(admitted)
 
     def _outputs(self, batch: Batch) -> list[Request]:
         """Requests that finish: of the batch and of those decoding, in scheduling order."""
@@ -358,7 +381,7 @@ class JumpingScheduler(Scheduler):
         decoding = set(self.decoding.requests)
         for request in decoding:
             self._leave(request)
-        self._others = [r for r in self.running if isinstance(r, CountedRequest)]
+        self._others = [_counted(request) for request in self.running]
         if self.config.async_scheduling:
             was, self.pending.num_tokens = self.pending.num_tokens, {}
             for request in self._others:
@@ -419,8 +442,7 @@ class JumpingScheduler(Scheduler):
 
 
 def _admission(request: Request) -> int:
-    assert isinstance(request, CountedRequest)
-    return request.admission
+    return _counted(request).admission
 
 
 class JumpingEngine:

@@ -145,21 +145,20 @@ class Scheduler:
 
     def _load(self, batch: Batch) -> StepLoad:
         window = self.config.sliding_window or self.config.max_model_len
-        counts = batch.num_tokens
-        return StepLoad(
-            num_tokens=sum(counts.values()),
-            num_seqs=len(counts),
-            kv_tokens=sum(min(r.num_computed_tokens + n, window) for r, n in counts.items()),
-            query_key_pairs=sum(pairs(r.num_computed_tokens, n, window) for r, n in counts.items()),
-        )
+        total = kv_tokens = query_key_pairs = 0
+        for request, num_tokens in batch.num_tokens.items():
+            computed = request.num_computed_tokens
+            total += num_tokens
+            kv_tokens += min(computed + num_tokens, window)
+            query_key_pairs += pairs(computed, num_tokens, window)
+        return StepLoad(total, len(batch.num_tokens), kv_tokens, query_key_pairs)
 
     def _threshold(self) -> int:
         """The prefill limit protects others; a request that is alone has the whole budget."""
         alone = len(self.running) + len(self.waiting) <= 1
         return 0 if alone else self.config.long_prefill_token_threshold
 
-    def _schedule_running(self, batch: Batch) -> None:
-        index = 0
+    def _schedule_running(self, batch: Batch, index: int = 0) -> None:
         while index < len(self.running) and batch.budget > 0:
             request = self.running[index]
             num_tokens = self._tokens_to_run(request, batch)
@@ -276,8 +275,8 @@ class Scheduler:
     def _blocks_to_admit(self, request: Request, hit: Hit, slots: int) -> int:
         """Free blocks an admission needs: for its chunk, and as a gate for its whole sequence."""
         needed = self.cache.blocks_to_admit(request, hit, slots)
-        if self.config.scheduler_reserve_full_isl:
-            whole = self._slots(request.num_tokens)
+        whole = self._slots(request.num_tokens)
+        if self.config.scheduler_reserve_full_isl and whole > slots:
             gate = self.cache.blocks_to_admit(request, hit, whole, capped=True)
             needed = max(needed, gate)
         return needed + (self.config.watermark_blocks if self.running else 0)
