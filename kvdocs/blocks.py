@@ -18,6 +18,8 @@ import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
+from kvdocs.errors import AllocationError
+
 NULL_BLOCK: Final = 0
 """Block id of the null block (vLLM: `BlockPool.null_block`)."""
 
@@ -88,8 +90,8 @@ class FreeQueue:
     """
 
     def __init__(self, num_blocks: int) -> None:
-        self._next = [*range(1, num_blocks), NULL_BLOCK]
-        self._previous = [num_blocks - 1, *range(num_blocks - 1)]
+        self._next: list[int] = [*range(1, num_blocks), NULL_BLOCK]
+        self._previous: list[int] = [num_blocks - 1, *range(num_blocks - 1)]
         self._length = num_blocks - 1
 
     def __len__(self) -> int:
@@ -224,7 +226,12 @@ class BlockPool:
 
         Returns:
             Their ids.
+
+        Raises:
+            AllocationError: Too few blocks are free.
         """
+        if not self.can_take(count):
+            raise AllocationError(f"{count} blocks asked for, but only {self.num_free} are free")
         blocks = [self.free_queue.popleft() for _ in range(count)]
         for block in blocks:
             self._evict(block)
@@ -254,7 +261,8 @@ class BlockPool:
         Args:
             blocks: Their ids, first to be evicted first; null blocks are passed over.
         """
-        plain, cached = [], []
+        plain: list[int] = []
+        cached: list[int] = []
         for block in blocks:
             if block == NULL_BLOCK:
                 continue

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from kvdocs.engine.config import EngineConfig, Policy
+from kvdocs.engine.loop import check_fits
 from kvdocs.engine.prompt import DistinctPrompt, KeyedPrompt, Segment, SegmentPrompt, TokenPrompt
 from kvdocs.engine.request import RequestSpec
-from kvdocs.engine.run import check_fits
 from kvdocs.engine.timer import SteppedTimer
 from kvdocs.errors import NeverFitsError
 
@@ -37,7 +37,7 @@ class LoadTimer(SteppedTimer):
 
 
 @st.composite
-def configs(draw, sliding=True):
+def configs(draw, *, sliding=True):
     max_model_len = draw(st.integers(8, 120))
     chunked = draw(st.booleans())
     budget = st.integers(1, 64) if chunked else st.just(max_model_len)
@@ -87,7 +87,7 @@ def prompts(draw, index):
 
 
 @st.composite
-def workloads(draw, sliding=True):
+def workloads(draw, *, sliding=True):
     """Settings and requests that each can run under them."""
     config = draw(configs(sliding=sliding))
     specs = []

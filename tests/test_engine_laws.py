@@ -13,7 +13,7 @@ from kvdocs.blocks import NULL_BLOCK
 from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.events import WaitReason
 from kvdocs.engine.jumping import JumpingEngine, fast_engine
-from kvdocs.engine.run import run
+from kvdocs.engine.loop import run
 from kvdocs.engine.scheduler import Scheduler
 from kvdocs.engine.stepping import SteppingEngine
 from kvdocs.engine.timer import ConstantTimer

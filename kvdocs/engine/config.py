@@ -65,7 +65,7 @@ class EngineConfig:
                 raise FlagError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.num_blocks < 2:
             raise FlagError(
-                f"num_blocks is {self.num_blocks}; it must be at least 2, as block 0 holds no tokens"
+                f"num_blocks is {self.num_blocks}; it must be at least 2: block 0 holds no tokens"
             )
         if self.long_prefill_token_threshold < 0 or self.watermark < 0:
             raise FlagError("long_prefill_token_threshold and watermark must not be negative")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, cast
 
 from kvdocs.blocks import blocks_for
 from kvdocs.engine.config import EngineConfig
@@ -105,7 +105,8 @@ class CountingKVCache:
         """New blocks, and hit blocks that nobody holds."""
         del request, capped
         new = max(-(-num_tokens // self._block_size) - len(hit.blocks), 0)
-        return new + sum(entry.ref_count == 0 for entry in hit.blocks)
+        entries: tuple[Entry, ...] = hit.blocks
+        return new + sum(entry.ref_count == 0 for entry in entries)
 
     def admit(self, request: Request, hit: Hit, num_tokens: int) -> list[int]:
         """Touch the hit entries, then count new blocks."""
@@ -146,15 +147,15 @@ class CountingKVCache:
             self._evict_oldest()
 
     def _evict_oldest(self) -> None:
-        oldest, count = next(iter(self._released.items()))
+        """Make the oldest released blocks plain ones.
+
+        Blocks that nobody can hit any more go all at once: at the head of the queue they are as
+        good as plain already.
+        """
+        oldest, count = self._released.popitem(last=False)
         if isinstance(oldest, Entry):
             self._unregister(oldest)
-        missing = -self._plain
-        if count > missing:
-            self._released[oldest] = count - missing
-        else:
-            del self._released[oldest]
-        self._plain += min(count, missing)
+        self._plain += count
 
     def cache_full_blocks(self, request: Request, num_tokens: int) -> None:
         """Offer the blocks that known tokens fill."""
@@ -216,8 +217,7 @@ class CountingKVCache:
             else:
                 self._first[entry.key] = entry.twin
             return
-        while first.twin is not entry:
-            assert first.twin is not None, "an entry hangs in the chain of its key"
+        while first.twin is not None and first.twin is not entry:
             first = first.twin
         first.twin = entry.twin
 
@@ -234,5 +234,4 @@ def counted(request: Request) -> CountedRequest:
     Returns:
         The same object.
     """
-    assert isinstance(request, CountedRequest), "the jumping engine makes its own requests"
-    return request
+    return cast("CountedRequest", request)

@@ -1,448 +1,22 @@
 """The jumping engine: the stepping engine's decisions without its steps.
 
 Most turns decide nothing: every running request computes one token and the queue stays as it is.
-A request in that state is *decoding*: its counters follow from the number of turns gone by, and
-what it takes from the pool follows from its phase, the place of its next token in its block. So a
-turn costs as much as it has events, not as much as it has requests, and a stretch of turns without
-any event is one jump.
-
-Where a turn may preempt, all requests are brought up to date and the scheduler's own rules decide,
-request by request. Sliding windows are left to the stepping engine.
+A stretch of such turns is one jump; a turn that decides something is taken by the scheduler.
+Sliding windows are left to the stepping engine: their blocks come and go all the time.
 """
 
 from __future__ import annotations
 
-import heapq
-
-from kvdocs.engine.config import EngineConfig, Policy
+from kvdocs.engine.config import EngineConfig
 from kvdocs.engine.counting import CountedRequest, CountingKVCache
-from kvdocs.engine.counting import counted as _counted
-from kvdocs.engine.events import Gauges, WaitReason
-from kvdocs.engine.kv_cache import Hit
-from kvdocs.engine.prompt import ALL_BLOCKS
-from kvdocs.engine.request import Request, RequestSpec, Status
-from kvdocs.engine.run import Engine
-from kvdocs.engine.scheduler import Batch, Scheduler
+from kvdocs.engine.events import Gauges
+from kvdocs.engine.jumping_scheduler import JumpingScheduler
+from kvdocs.engine.loop import Engine
+from kvdocs.engine.request import Request, RequestSpec
+from kvdocs.engine.scheduler import Batch
 from kvdocs.engine.stepping import SteppingEngine
-from kvdocs.engine.timer import ConstantTimer, StepLoad, StepTimer
-
-_NEVER = 2**62
-
-
-class Decoding:
-    """The requests that compute one token every turn, as a group.
-
-    Args:
-        block_size: Tokens in a block.
-
-    Attributes:
-        requests: They, in no order that matters.
-        context: Tokens they have computed at the start of the current turn, all together.
-        num_shared: How many of them fill blocks that others may hit.
-    """
-
-    def __init__(self, block_size: int) -> None:
-        self.requests: set[CountedRequest] = set()
-        self.context = 0
-        self.num_shared = 0
-        self._block_size = block_size
-        self._needing: list[set[CountedRequest]] = [set() for _ in range(block_size)]
-        self._due: dict[int, set[CountedRequest]] = {}
-        self._due_turns: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.requests)
-
-    def join(self, request: CountedRequest, turn: int) -> None:
-        """Let a request decode from a turn on.
-
-        Args:
-            request: Its counters are right at the start of that turn.
-            turn: The turn.
-        """
-        request.synced_turn = turn
-        request.due_turn = turn + request.last_token_count - request.num_tokens - 1
-        self.requests.add(request)
-        self.context += request.num_computed_tokens
-        self._needing[self._phase(request)].add(request)
-        self.num_shared += request.num_shared_blocks == ALL_BLOCKS
-        if request.due_turn not in self._due:
-            self._due[request.due_turn] = set()
-            heapq.heappush(self._due_turns, request.due_turn)
-        self._due[request.due_turn].add(request)
-
-    def leave(self, request: CountedRequest, turn: int) -> None:
-        """Bring a request's counters up to date and let it go.
-
-        Args:
-            request: One of the group.
-            turn: The current turn.
-        """
-        self._needing[self._phase(request)].remove(request)
-        self.num_shared -= request.num_shared_blocks == ALL_BLOCKS
-        self.requests.remove(request)
-        self._due[request.due_turn].remove(request)
-        gone = turn - request.synced_turn
-        request.num_computed_tokens += gone
-        request.num_tokens += gone
-        self.context -= request.num_computed_tokens
-        request.num_blocks = -(-request.num_computed_tokens // self._block_size)
-
-    def _phase(self, request: CountedRequest) -> int:
-        """The turns, modulo the block size, in which it needs a new block."""
-        return (request.synced_turn - request.num_computed_tokens) % self._block_size
-
-    def due(self, turn: int) -> list[CountedRequest]:
-        """Requests that finish at the end of a turn.
-
-        Args:
-            turn: The current turn.
-
-        Returns:
-            They, in no order that matters.
-        """
-        return list(self._due.get(turn, ()))
-
-    def forget_before(self, turn: int) -> None:
-        """Drop finishing dates that have passed.
-
-        Args:
-            turn: The current turn.
-        """
-        while self._due_turns and self._due_turns[0] < turn:
-            del self._due[heapq.heappop(self._due_turns)]
-
-    def next_due(self) -> int:
-        """The next turn in which one may finish (none will before)."""
-        return self._due_turns[0] if self._due_turns else _NEVER
-
-    def needing_block(self, turn: int) -> set[CountedRequest]:
-        """Requests whose next token begins a block.
-
-        Args:
-            turn: The current turn.
-
-        Returns:
-            They, in no order that matters.
-        """
-        return self._needing[turn % self._block_size]
-
-    def blocks_needed(self, turn: int, num_turns: int) -> int:
-        """Blocks that the group takes in some turns.
-
-        Args:
-            turn: The first.
-            num_turns: How many.
-
-        Returns:
-            Blocks.
-        """
-        rounds, rest = divmod(num_turns, self._block_size)
-        first = turn % self._block_size
-        wrapped = max(0, first + rest - self._block_size)
-        needing = self._needing[first : first + rest] + self._needing[:wrapped]
-        return rounds * len(self.requests) + sum(map(len, needing))
-
-
-class JumpingScheduler(Scheduler):
-    """The scheduler's rules, with the decoding requests handled as a group.
-
-    Args:
-        config: The settings, without a sliding window.
-        cache: The KV cache.
-
-    Attributes:
-        turn: Number of the current turn.
-        decoding: Requests that compute one token a turn.
-        pending: The batch whose output is still to come, with asynchronous scheduling. Decoding
-            requests are not in it: their token in flight goes without saying.
-    """
-
-    def __init__(self, config: EngineConfig, cache: CountingKVCache) -> None:
-        super().__init__(config, cache)
-        self.turn = 0
-        self.decoding = Decoding(config.block_size)
-        self._counts = cache
-        self._others: list[CountedRequest] = []
-        self._first_tokens: list[CountedRequest] = []
-        self._num_admissions = 0
-        self._head_is_stuck = False
-        self.pending = Batch(0, 0)
-
-    def add(self, request: Request) -> None:
-        """Enqueue an arrived request; with priorities it may be the new head."""
-        super().add(request)
-        self._head_is_stuck &= self.config.policy is Policy.FCFS
-
-    def abort(self, request: Request) -> None:
-        """End a request that the user gave up on."""
-        self._head_is_stuck = False
-        if request in self.decoding.requests:
-            self._leave(_counted(request))
-        elif request.status is Status.RUNNING:
-            self._others.remove(_counted(request))
-        super().abort(request)
-
-    # One turn -------------------------------------------------------------------------------
-
-    def _schedule_running(self, batch: Batch, index: int = 0) -> None:
-        count, blocks = self._decode_demand()
-        plan = self._smooth_plan(batch, count, blocks)
-        if plan is not None:
-            self._counts.take(blocks)
-            batch.budget -= count
-            for request, num_tokens in plan:
-                need = self._slots(request.num_computed_tokens + num_tokens)
-                batch.give(request, num_tokens, self.cache.grow(request, need))
-        elif self._goes_in_order(batch, count):
-            self._grow_in_order(batch)
-            batch.budget -= self._decode_demand()[0]
-            self._others = [r for r in self._others if r.status is Status.RUNNING]
-            super()._schedule_running(batch, len(self.running) - len(self._others))
-        else:
-            self._bring_up_to_date()
-            super()._schedule_running(batch, index)
-        if self.decoding.num_shared:
-            self._cache_decoded_blocks()
-
-    def _goes_in_order(self, batch: Batch, count: int) -> bool:
-        """Whether decoding requests all come before the others and victims come from behind."""
-        fcfs = self.config.policy is Policy.FCFS
-        return fcfs and count <= batch.budget and self._others_last()
-
-    def _grow_in_order(self, batch: Batch) -> None:
-        """Give decoding requests their new blocks one by one, preempting where none is left."""
-        unscheduled = self._due_unscheduled()
-        for request in sorted(self.decoding.needing_block(self.turn), key=_admission):
-            if request.status is not Status.RUNNING or request in unscheduled:
-                continue
-            while self.cache.num_free == 0 and request.status is Status.RUNNING:
-                self._preempt(self.running.pop(), request, batch)
-            if request.status is Status.RUNNING:
-                self._counts.take(1)
-
-    def _preempt(self, victim: Request, needy: Request, batch: Batch) -> None:
-        if victim in self.decoding.requests:
-            self._leave(_counted(victim))
-            if self.config.async_scheduling:
-                self.pending.num_tokens[victim] = victim.num_in_flight_tokens
-                self.pending.samples.add(victim)
-        super()._preempt(victim, needy, batch)
-
-    def _smooth_plan(
-        self, batch: Batch, count: int, blocks: int
-    ) -> list[tuple[CountedRequest, int]] | None:
-        """Tokens for those not decoding, if nobody's turn can depend on the order; else None.
-
-        Args:
-            batch: The step's batch, still empty.
-            count: Tokens that decoding takes.
-            blocks: Blocks that decoding takes.
-        """
-        budget = batch.budget - count
-        wanted = [(request, self._tokens_to_run(request, batch)) for request in self._others]
-        enough = sum(max(num_tokens, 0) for _, num_tokens in wanted) <= budget
-        if budget < 0 or not (enough or self._others_last()):
-            return None
-        plan = []
-        for request, most in wanted:
-            num_tokens = min(most, budget)
-            if num_tokens > 0:
-                plan.append((request, num_tokens))
-                budget -= num_tokens
-                need = self._slots(request.num_computed_tokens + num_tokens)
-                blocks += self.cache.blocks_to_grow(request, need)
-        return plan if blocks <= self.cache.num_free else None
-
-    def _others_last(self) -> bool:
-        return self.running[len(self.running) - len(self._others) :] == self._others
-
-    def _due_unscheduled(self) -> list[CountedRequest]:
-        """Requests whose last token is already in flight (asynchronous scheduling)."""
-        return self.decoding.due(self.turn) if self.config.async_scheduling else []
-
-    def _decode_demand(self) -> tuple[int, int]:
-        """Tokens and new blocks that decoding takes in this turn."""
-        needing = self.decoding.needing_block(self.turn)
-        spared = self._due_unscheduled()
-        blocks = len(needing) - sum(request in needing for request in spared)
-        return len(self.decoding) - len(spared), blocks
-
-    def _cache_decoded_blocks(self) -> None:
-        """Register blocks in the turn that schedules their last token or, when scheduling is
-        asynchronous, in the turn after it: only then is that token known.
-        """
-        ahead = not self.config.async_scheduling
-        for request in self.decoding.needing_block(self.turn + ahead):
-            if ahead or request.due_turn != self.turn:
-                gone = self.turn - request.synced_turn
-                num_tokens = request.num_computed_tokens + gone + ahead
-                self._counts.register(request, num_tokens // self.config.block_size)
-
-    def _load(self, batch: Batch) -> StepLoad:
-        count, context = self._decode_load()  # one token sees as many keys as it has context
-        if not batch.num_tokens:
-            return StepLoad(count, count, context, context)
-        load = super()._load(batch)
-        return StepLoad(
-            load.num_tokens + count,
-            load.num_seqs + count,
-            load.kv_tokens + context,
-            load.query_key_pairs + context,
-        )
-
-    def _decode_load(self) -> tuple[int, int]:
-        spared = self._due_unscheduled()
-        count = len(self.decoding) - len(spared)
-        context = self.decoding.context + count
-        for request in spared:
-            context -= request.num_computed_tokens + self.turn - request.synced_turn
-        return count, context
-
-    def _admit(self, request: Request, hit: Hit, num_tokens: int, batch: Batch) -> None:
-        super()._admit(request, hit, num_tokens, batch)
-        admitted = _counted(request)
-        admitted.admission = self._num_admissions
-        self._num_admissions += 1
-        self._others.append(admitted)
-
-    def _outputs(self, batch: Batch) -> list[Request]:
-        """Requests that finish: of the batch and of those decoding, in scheduling order."""
-        for first in self._first_tokens:
-            if first in self.decoding.requests:
-                first.first_token_at = self.clock
-        self._first_tokens.clear()
-        finished = super()._outputs(batch)
-        for request in self.decoding.due(self.turn):
-            self._leave(request)
-            self._counts.register(request, request.num_tokens // self.config.block_size)
-            computed = request.num_computed_tokens + (not self.config.async_scheduling)
-            request.num_computed_tokens = computed
-            request.num_blocks = -(-computed // self.config.block_size)
-            request.num_tokens += 1
-            finished.append(request)
-        self.decoding.context += len(self.decoding)
-        return sorted(finished, key=_admission) if len(finished) > 1 else finished
-
-    def end_turn(self, batch: Batch, *, finished: bool) -> None:
-        """Sort requests into those that decode from now on and the others.
-
-        Args:
-            batch: What was scheduled in this turn.
-            finished: Whether a request finished in it.
-        """
-        pure = not (batch.num_tokens or batch.preemptions or finished)
-        self._head_is_stuck = pure and batch.wait is not None and self._sticks(batch.wait.reason)
-        self.turn += 1
-        others, self._others = self._others, []
-        for request in others:
-            if request.status is not Status.RUNNING:
-                continue
-            if self._is_decoding(request):
-                self._join(request)
-            else:
-                self._others.append(request)
-        self.decoding.forget_before(self.turn)
-
-    def _sticks(self, reason: WaitReason) -> bool:
-        """Whether the head stays where it is while others decode and none of them ends.
-
-        Free blocks only get fewer and so do hits; but a chunk may shrink with its hit, and decoded
-        blocks may become hits.
-        """
-        if reason in (WaitReason.SEQS, WaitReason.BUDGET):
-            return True
-        gated = self.config.scheduler_reserve_full_isl or reason is WaitReason.UNSPLIT
-        return gated and not self.decoding.num_shared
-
-    def _is_decoding(self, request: CountedRequest) -> bool:
-        left = request.num_tokens - request.num_computed_tokens
-        if self.config.async_scheduling:
-            return left == 0 and request.num_output_placeholders == 1
-        return left == 1
-
-    def _join(self, request: CountedRequest) -> None:
-        self.decoding.join(request, self.turn)
-        if self.pending.num_tokens.pop(request, 0):
-            self.pending.samples.remove(request)
-        if request.first_token_at is None:
-            self._first_tokens.append(request)
-
-    def _leave(self, request: CountedRequest) -> None:
-        """Bring a decoding request up to date: blocks that its tokens filled, token in flight."""
-        self.decoding.leave(request, self.turn)
-        if self.turn > request.synced_turn:
-            stored = request.num_computed_tokens - self.config.async_scheduling
-            self._counts.register(request, stored // self.config.block_size)
-            request.num_in_flight_tokens = int(self.config.async_scheduling)
-
-    def _bring_up_to_date(self) -> None:
-        """Turn the group back into single requests, also in the batch whose output is to come."""
-        decoding = set(self.decoding.requests)
-        for request in decoding:
-            self._leave(request)
-        self._others = [_counted(request) for request in self.running]
-        if self.config.async_scheduling:
-            was, self.pending.num_tokens = self.pending.num_tokens, {}
-            for request in self._others:
-                if request in decoding or request in was:
-                    self.pending.num_tokens[request] = request.num_in_flight_tokens
-            self.pending.samples |= decoding
-
-    # Many turns -----------------------------------------------------------------------------
-
-    def num_uneventful_turns(self) -> int:
-        """How many turns from now on are sure to decide nothing.
-
-        Returns:
-            A number of turns, 0 if the next one must be taken by the rules.
-        """
-        quiet = not (self._others or self._first_tokens or self.decoding.num_shared)
-        stuck = not self.waiting or self._head_is_stuck
-        if not quiet or not stuck or len(self.decoding) > self.config.max_num_batched_tokens:
-            return 0
-        turns = self.decoding.next_due() - self.turn
-        if self.decoding.blocks_needed(self.turn, turns) > self.cache.num_free:
-            turns = self._turns_until_short(turns)
-        return turns
-
-    def _turns_until_short(self, most: int) -> int:
-        """Turns that the free blocks last for, by bisection."""
-        enough, too_many = 0, most
-        while too_many - enough > 1:
-            middle = (enough + too_many) // 2
-            if self.decoding.blocks_needed(self.turn, middle) > self.cache.num_free:
-                too_many = middle
-            else:
-                enough = middle
-        return enough
-
-    def decode_load(self, turns_ahead: int = 0) -> StepLoad:
-        """The batch of an uneventful turn.
-
-        Args:
-            turns_ahead: How many turns from now.
-
-        Returns:
-            Its load.
-        """
-        count = len(self.decoding)
-        context = self.decoding.context + count * (turns_ahead + 1)
-        return StepLoad(count, count, context, context)
-
-    def jump(self, num_turns: int) -> None:
-        """Let uneventful turns go by.
-
-        Args:
-            num_turns: At most `num_uneventful_turns()`.
-        """
-        self._counts.take(self.decoding.blocks_needed(self.turn, num_turns))
-        self.decoding.context += num_turns * len(self.decoding)
-        self.turn += num_turns
-
-
-def _admission(request: Request) -> int:
-    return _counted(request).admission
+from kvdocs.engine.timer import ConstantTimer, StepTimer
+from kvdocs.errors import FlagError
 
 
 class JumpingEngine:
@@ -455,9 +29,31 @@ class JumpingEngine:
     Attributes:
         clock: Time now, in seconds.
         requests: Every request ever added, by id.
+
+    Raises:
+        FlagError: The settings have a sliding window; see `fast_engine`.
+
+    Examples:
+        >>> from kvdocs.engine.prompt import DistinctPrompt
+        >>> engine = JumpingEngine(EngineConfig())
+        >>> engine.add(RequestSpec(id="a", prompt=DistinctPrompt(20), max_tokens=1000))
+        >>> engine.advance(until=500.0)
+        >>> engine.clock
+        500.0
+        >>> engine.advance(until=float("inf"))
+        >>> engine.clock
+        999.0
+        >>> engine.advance(until=float("inf"))
+        >>> engine.has_unfinished
+        False
     """
 
     def __init__(self, config: EngineConfig, timer: StepTimer | None = None) -> None:
+        if config.sliding_window is not None:
+            raise FlagError(
+                f"sliding_window is {config.sliding_window}: the jumping engine has full attention "
+                "only; fast_engine picks the right one"
+            )
         self.config = config
         self.clock = 0.0
         self.requests: dict[str, Request] = {}
@@ -510,18 +106,17 @@ class JumpingEngine:
         )
 
     def advance(self, until: float) -> None:
-        """Take one turn by the rules, or all the uneventful ones there are.
+        """Take one turn by the rules, then all the uneventful ones that follow.
 
         Args:
             until: Seconds on the engine's clock; no turn starts then or later.
         """
-        if self.clock >= until:
-            return
-        num_turns = self._scheduler.num_uneventful_turns()
-        if num_turns:
-            self._jump(num_turns, until)
-        else:
+        if self.clock < until and not self._scheduler.num_uneventful_turns():
             self._take_turn()
+        if self.clock < until:
+            num_turns = self._scheduler.num_uneventful_turns()
+            if num_turns:
+                self._jump(num_turns, until)
 
     def _take_turn(self) -> None:
         scheduler = self._scheduler
@@ -546,7 +141,7 @@ class JumpingEngine:
             turns, num_turns = 1, num_turns - 1
         more, self.clock = self._timer.decode(
             scheduler.decode_load(),
-            growth=len(scheduler.decoding),
+            growth=scheduler.decoding.count,
             clock=self.clock,
             max_steps=num_turns,
             until=until,

@@ -210,11 +210,9 @@ class PagedKVCache:
             required = min(required, self._max_gate_blocks)
         skipped = self._num_skipped_blocks(hit.num_tokens)
         new = max(required - max(skipped, len(hit.blocks)), 0)
-        unheld = sum(
-            block != NULL_BLOCK and self.pool.ref_counts[block] == 0
-            for block in hit.blocks[skipped:]
-        )
-        return new + unheld
+        blocks: tuple[int, ...] = hit.blocks[skipped:]
+        ref_counts = self.pool.ref_counts
+        return new + sum(block != NULL_BLOCK and ref_counts[block] == 0 for block in blocks)
 
     def admit(self, request: Request, hit: Hit, num_tokens: int) -> list[int]:
         """Touch the hit blocks, then take new ones."""
@@ -264,9 +262,8 @@ class PagedKVCache:
         num_full = min(num_tokens, request.num_tokens) // self._block_size
         if not self._enable_caching or num_full <= request.num_cached_blocks:
             return
-        for index in self._reachable(request, request.num_cached_blocks, num_full)[
-            : len(request.blocks)
-        ]:
+        stop = min(num_full, len(request.blocks))
+        for index in self._reachable(request, request.num_cached_blocks, stop):
             if request.blocks[index] != NULL_BLOCK:
                 self.pool.register(request.blocks[index], request.block_key(index))
         request.num_cached_blocks = num_full
@@ -291,7 +288,8 @@ def max_gate_blocks(config: EngineConfig) -> int:
     """Blocks that the full-sequence gate asks for at most.
 
     A window holds its last W - 1 tokens and what is in flight, wherever in a block it begins
-    (vLLM 0.33.0 `vllm/v1/kv_cache_interface.py` SlidingWindowSpec.max_admission_blocks_per_request).
+    (vLLM 0.33.0 `vllm/v1/kv_cache_interface.py`, class SlidingWindowSpec,
+    max_admission_blocks_per_request).
 
     Args:
         config: The engine's settings.

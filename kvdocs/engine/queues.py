@@ -34,10 +34,10 @@ class WaitingQueue(Protocol):
     def peek(self) -> Request:
         """The request that is next in line."""
 
-    def pop(self) -> Request:
+    def pop_next(self) -> Request:
         """Take out the request that is next in line."""
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: Request, /) -> None:
         """Take out any request.
 
         Args:
@@ -49,37 +49,24 @@ class WaitingQueue(Protocol):
     def __iter__(self) -> Iterator[Request]: ...
 
 
-class FcfsQueue:
+class FcfsQueue(deque[Request]):
     """First come, first served; preempted requests go to the front."""
-
-    def __init__(self) -> None:
-        self._queue: deque[Request] = deque()
 
     def add(self, request: Request) -> None:
         """Append."""
-        self._queue.append(request)
+        self.append(request)
 
     def put_back(self, request: Request) -> None:
         """Prepend: several victims of one step end up in their original order."""
-        self._queue.appendleft(request)
+        self.appendleft(request)
 
     def peek(self) -> Request:
         """The front."""
-        return self._queue[0]
+        return self[0]
 
-    def pop(self) -> Request:
+    def pop_next(self) -> Request:
         """Take the front."""
-        return self._queue.popleft()
-
-    def remove(self, request: Request) -> None:
-        """Take out wherever it stands."""
-        self._queue.remove(request)
-
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter(self._queue)
+        return self.popleft()
 
 
 class PriorityQueue:
@@ -98,7 +85,7 @@ class PriorityQueue:
         """The most urgent."""
         return self._heap[0][1]
 
-    def pop(self) -> Request:
+    def pop_next(self) -> Request:
         """Take the most urgent."""
         return heapq.heappop(self._heap)[1]
 

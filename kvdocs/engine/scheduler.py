@@ -282,7 +282,7 @@ class Scheduler:
         return needed + (self.config.watermark_blocks if self.running else 0)
 
     def _admit(self, request: Request, hit: Hit, num_tokens: int, batch: Batch) -> None:
-        self.waiting.pop()
+        self.waiting.pop_next()
         resumed = request.status is Status.PREEMPTED
         self._count_lookup(request, hit)
         new_blocks = self.cache.admit(request, hit, self._slots(hit.num_tokens + num_tokens))

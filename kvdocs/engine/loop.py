@@ -100,11 +100,12 @@ def check_fits(spec: RequestSpec, config: EngineConfig) -> None:
     Examples:
         >>> from kvdocs.engine.prompt import DistinctPrompt
         >>> config = EngineConfig(num_blocks=5, max_model_len=200)
-        >>> check_fits(RequestSpec(id="a", prompt=DistinctPrompt(90), max_tokens=9), config)
-        Traceback (most recent call last):
-        kvdocs.errors.NeverFitsError: request 'a' needs 7 KV cache blocks of 16 tokens (90 tokens of \
-prompt and 9 of output, the last one not stored), but the pool has only 4: lower its prompt or \
-max_tokens, or raise num_blocks
+        >>> spec = RequestSpec(id="a", prompt=DistinctPrompt(90), max_tokens=9)
+        >>> try:
+        ...     check_fits(spec, config)
+        ... except NeverFitsError as error:
+        ...     print(error.needed, error.available)
+        7 4
     """
     prompt, last = spec.prompt.num_tokens, last_token_count(spec, config)
     if prompt < 1 or spec.max_tokens < 1:
@@ -181,19 +182,25 @@ def run(
     arrivals = sorted(specs, key=lambda spec: spec.arrival)
     aborts = _aborts(specs)
     num_added = num_aborted = 0
-    while num_added < len(arrivals) or engine.has_unfinished:
+    while True:
         if not engine.has_unfinished:
+            if num_added == len(arrivals):
+                break
             engine.clock = max(engine.clock, arrivals[num_added].arrival)
-        while num_added < len(arrivals) and arrivals[num_added].arrival <= engine.clock:
+        until = math.inf
+        while num_added < len(arrivals):
+            if arrivals[num_added].arrival > engine.clock:
+                until = arrivals[num_added].arrival
+                break
             engine.add(arrivals[num_added])
             num_added += 1
-        while num_aborted < len(aborts) and aborts[num_aborted][0] <= engine.clock:
+        while num_aborted < len(aborts):
+            if aborts[num_aborted][0] > engine.clock:
+                until = min(until, aborts[num_aborted][0])
+                break
             engine.abort(aborts[num_aborted][2])
             num_aborted += 1
-        if engine.has_unfinished:
-            until = arrivals[num_added].arrival if num_added < len(arrivals) else math.inf
-            if num_aborted < len(aborts):
-                until = min(until, aborts[num_aborted][0])
+        if num_aborted == 0 or engine.has_unfinished:
             engine.advance(until)
             if observe is not None:
                 observe(engine.gauges())
