@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kvdocs.blocks import blocks_for
 from kvdocs.engine.config import EngineConfig
@@ -54,8 +53,7 @@ class Engine(Protocol):
         """The engine's gauges now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestResult:
+class RequestResult(NamedTuple):
     """What became of one request. Times are seconds on the engine's clock.
 
     Attributes:

@@ -23,7 +23,7 @@ class Status(StrEnum):
     @property
     def is_finished(self) -> bool:
         """Whether nothing more will happen to the request."""
-        return self in (Status.FINISHED_LENGTH_CAPPED, Status.FINISHED_ABORTED)
+        return self is Status.FINISHED_LENGTH_CAPPED or self is Status.FINISHED_ABORTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
