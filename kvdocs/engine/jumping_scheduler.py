@@ -7,6 +7,9 @@ could matter in a way the group does not know, all are brought up to date and th
 
 from __future__ import annotations
 
+import math
+from collections import deque
+
 from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.counting import CountedRequest, CountingKVCache, counted
 from kvdocs.engine.decoding import Decoding
@@ -64,19 +67,21 @@ class JumpingScheduler(Scheduler):
         if plan is not None:
             self._counts.take(blocks)
             batch.budget -= count
+            filling = self._filling_shared_blocks()
             for request, num_tokens in plan:
+                self._cache_decoded_blocks(filling, before=request.admission)
                 need = self._slots(request.num_computed_tokens + num_tokens)
                 batch.give(request, num_tokens, self.cache.grow(request, need))
+            self._cache_decoded_blocks(filling)
         elif self._goes_in_order(batch, count):
             self._grow_in_order(batch)
             batch.budget -= self._decode_demand()[0]
+            self._cache_decoded_blocks(self._filling_shared_blocks())
             self._others = [r for r in self._others if r.status is Status.RUNNING]
             super()._schedule_running(batch, len(self.running) - len(self._others))
         else:
             self._bring_up_to_date()
             super()._schedule_running(batch, index)
-        if self.decoding.num_shared:
-            self._cache_decoded_blocks()
 
     def _goes_in_order(self, batch: Batch, count: int) -> bool:
         """Whether decoding requests all come before the others and victims come from behind."""
@@ -141,18 +146,29 @@ class JumpingScheduler(Scheduler):
         blocks = len(needing) - sum(request in needing for request in spared)
         return self.decoding.count - len(spared), blocks
 
-    def _cache_decoded_blocks(self) -> None:
-        """Register shared blocks that are filled.
+    def _filling_shared_blocks(self) -> deque[CountedRequest]:
+        """Decoding requests that fill a block which others may hit, in the order of admission.
 
         A block is full in the turn that schedules its last token or, with asynchronous scheduling,
         in the turn after: only then is that token known.
         """
+        if not self.decoding.num_shared:
+            return deque()
         ahead = not self.config.async_scheduling
-        for request in self.decoding.needing_block(self.turn + ahead):
-            if ahead or request.due_turn != self.turn:
-                gone = self.turn - request.synced_turn
-                num_tokens = request.num_computed_tokens + gone + ahead
-                self._counts.register(request, num_tokens // self.config.block_size)
+        needing = self.decoding.needing_block(self.turn + ahead)
+        unscheduled = self._due_unscheduled()
+        return deque(sorted((r for r in needing if r not in unscheduled), key=_admission))
+
+    def _cache_decoded_blocks(
+        self, filling: deque[CountedRequest], before: float = math.inf
+    ) -> None:
+        """Register filled blocks in the order of the running list: of twins the first counts."""
+        ahead = not self.config.async_scheduling
+        while filling and filling[0].admission < before:
+            request = filling.popleft()
+            gone = self.turn - request.synced_turn
+            num_tokens = request.num_computed_tokens + gone + ahead
+            self._counts.register(request, num_tokens // self.config.block_size)
 
     def _load(self, batch: Batch) -> StepLoad:
         count, context = self._decode_load()  # one token sees as many keys as it has context
@@ -188,7 +204,7 @@ class JumpingScheduler(Scheduler):
                 first.first_token_at = self.clock
         self._first_tokens.clear()
         finished = super()._outputs(batch)
-        for request in self.decoding.due(self.turn):
+        for request in sorted(self.decoding.due(self.turn), key=_admission):
             self._leave(request)
             self._counts.register(request, request.num_tokens // self.config.block_size)
             computed = request.num_computed_tokens + (not self.config.async_scheduling)
