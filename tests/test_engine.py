@@ -1,6 +1,8 @@
 """The engine: what it says about its decisions, what it refuses, how it is timed."""
 
 import math
+from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -24,7 +26,7 @@ from kvdocs.engine import (
     run,
 )
 from kvdocs.engine.events import Preemption, Wait, WaitReason
-from kvdocs.engine.scheduler import pairs
+from kvdocs.engine.scheduler import Scheduler, pairs
 from kvdocs.errors import FlagError, NeverFitsError
 
 
@@ -265,3 +267,34 @@ def test_private_prompts_share_nothing():
     assert DistinctPrompt(99).num_shared_blocks(4) == 0
     with pytest.raises(NotImplementedError):
         keys(DistinctPrompt(99), 1)
+
+
+# Work ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_jumping_engine_takes_a_turn_only_where_something_is_decided(asynchronous):
+    config = EngineConfig(
+        num_blocks=20_000, max_num_seqs=256, max_num_batched_tokens=8192, max_model_len=8192
+    )
+    config = replace(config, async_scheduling=asynchronous)
+    specs = [spec(f"r{i}", 512, 128, arrival=i / 20) for i in range(200)]
+    counts = []
+    for engine in (SteppingEngine, JumpingEngine):
+        with patch.object(
+            Scheduler, "schedule", autospec=True, side_effect=Scheduler.schedule
+        ) as seen:
+            results = run(engine(config, ConstantTimer(0.01)), specs)
+        counts.append(seen.call_count)
+        assert {result.num_output_tokens for result in results} == {128}
+    every_turn, decisions = counts
+    assert every_turn > 1000
+    assert decisions <= 2 * len(specs)  # one for each arrival and one for each end
+
+
+def test_keyed_prompts_meet_by_their_keys():
+    specs = [spec(f"r{i}", KeyedPrompt(4000, range(8)), 500, arrival=i) for i in range(50)]
+    config = EngineConfig(num_blocks=500, block_size=512, max_model_len=8192)
+    results = run(JumpingEngine(config, ConstantTimer(0.01)), specs)
+    # seven full blocks of 512 in common, found by all but the first
+    assert [result.hit_tokens for result in results] == [0] + [7 * 512] * 49

@@ -6,7 +6,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from engine_strategies import LoadTimer, engine_settings, workloads
 from hypothesis import given
 
 from kvdocs.blocks import NULL_BLOCK
@@ -19,6 +18,7 @@ from kvdocs.engine.stepping import SteppingEngine
 from kvdocs.engine.timer import ConstantTimer
 from kvdocs.errors import NeverFitsError
 from kvdocs.replay import DEFAULT_CONFIG, read_requests
+from tests.engine_strategies import LoadTimer, engine_settings, workloads
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(path.name.removesuffix(".out.json") for path in GOLDEN.glob("*.out.json"))

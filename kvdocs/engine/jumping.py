@@ -135,21 +135,21 @@ class JumpingEngine:
         A turn lasts as long as the batch whose output it brings: with asynchronous scheduling the
         one before.
         """
-        scheduler, turns = self._scheduler, 0
-        if self.config.async_scheduling:
-            self.clock += self._timer.seconds(scheduler.pending.load)
-            turns, num_turns = 1, num_turns - 1
+        scheduler, late = self._scheduler, int(self.config.async_scheduling)
+        first = scheduler.pending.load if late else scheduler.decode_load()
+        self.clock += self._timer.seconds(first)
+        scheduler.clock = self.clock
+        scheduler.date_first_tokens()
         more, self.clock = self._timer.decode(
-            scheduler.decode_load(),
+            scheduler.decode_load(1 - late),
             growth=scheduler.decoding.count,
             clock=self.clock,
-            max_steps=num_turns,
+            max_steps=num_turns - 1,
             until=until,
         )
-        turns += more
-        if self.config.async_scheduling:
-            scheduler.pending = Batch(0, 0, load=scheduler.decode_load(turns - 1))
-        scheduler.jump(turns)
+        if late:
+            scheduler.pending = Batch(0, 0, load=scheduler.decode_load(more))
+        scheduler.jump(1 + more)
 
 
 def fast_engine(config: EngineConfig, timer: StepTimer | None = None) -> Engine:

@@ -199,10 +199,7 @@ class JumpingScheduler(Scheduler):
 
     def _outputs(self, batch: Batch) -> list[Request]:
         """Requests that finish: of the batch and of those decoding, in scheduling order."""
-        for first in self._first_tokens:
-            if first in self.decoding.requests:
-                first.first_token_at = self.clock
-        self._first_tokens.clear()
+        self.date_first_tokens()
         finished = super()._outputs(batch)
         for request in sorted(self.decoding.due(self.turn), key=_admission):
             self._leave(request)
@@ -214,6 +211,13 @@ class JumpingScheduler(Scheduler):
             finished.append(request)
         self.decoding.context += self.decoding.count
         return sorted(finished, key=_admission) if len(finished) > 1 else finished
+
+    def date_first_tokens(self) -> None:
+        """Note the time for decoding requests whose first token comes out in this turn."""
+        for request in self._first_tokens:
+            if request in self.decoding.requests:
+                request.first_token_at = self.clock
+        self._first_tokens.clear()
 
     def end_turn(self, batch: Batch, *, finished: bool) -> None:
         """Sort requests into those that decode from now on and the others.
@@ -288,11 +292,10 @@ class JumpingScheduler(Scheduler):
         Returns:
             A number of turns, 0 if the next one must be taken by the rules.
         """
-        quiet = not (self._others or self._first_tokens or self.decoding.num_shared)
         stuck = not self.waiting or self._head_is_stuck
-        if not quiet or not stuck or self.decoding.count > self.config.max_num_batched_tokens:
-            return 0
-        if not self.decoding.count:
+        alike = not self._others and not self.decoding.num_shared
+        fits = 0 < self.decoding.count <= self.config.max_num_batched_tokens
+        if not (stuck and alike and fits):
             return 0
         turns = self.decoding.next_due() - self.turn
         at_most = self.decoding.count * (turns // self.config.block_size + 1)

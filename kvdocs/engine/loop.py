@@ -198,7 +198,7 @@ def run(
                 break
             engine.abort(aborts[num_aborted][2])
             num_aborted += 1
-        if num_aborted == 0 or engine.has_unfinished:
+        if engine.has_unfinished:
             engine.advance(until)
             if observe is not None:
                 observe(engine.gauges())
