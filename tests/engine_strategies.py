@@ -16,7 +16,7 @@ from kvdocs.engine.timer import SteppedTimer
 from kvdocs.errors import NeverFitsError
 
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-settings.register_profile("engine", max_examples=250, **COMMON)
+settings.register_profile("engine", max_examples=150, **COMMON)
 settings.register_profile("thorough", max_examples=20_000, **COMMON)
 engine_settings = settings.get_profile(
     "thorough" if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else "engine"

@@ -86,21 +86,42 @@ class Finish:
     num_output_tokens: int
 
 
+@dataclass(slots=True, kw_only=True)
+class Counters:
+    """What an engine has counted since its start; the names are those of vLLM's metrics.
+
+    Attributes:
+        preemptions: Running requests that lost their blocks.
+        prompt_tokens: Prompt tokens of the requests whose first token is out.
+        generation_tokens: Tokens generated.
+        prefix_cache_queries: Tokens looked up in the prefix cache by first admissions.
+        prefix_cache_hits: Of these, tokens found.
+    """
+
+    preemptions: int = 0
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
+    prefix_cache_queries: int = 0
+    prefix_cache_hits: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """What an engine's gauges show at one moment.
+    """What an engine shows at one moment.
 
     Attributes:
         clock: The moment, in seconds.
         running: Requests running.
         waiting: Requests waiting.
         usage: Share of the usable blocks that are held.
+        counters: What has been counted until then.
     """
 
     clock: float
     running: int
     waiting: int
     usage: float
+    counters: Counters
 
 
 @dataclass(slots=True, kw_only=True)

@@ -93,17 +93,12 @@ class JumpingEngine:
         return self._scheduler.has_unfinished
 
     def gauges(self) -> Gauges:
-        """The engine's gauges now.
+        """What the engine shows now.
 
         Returns:
-            Time, queue lengths and cache usage.
+            Time, queues, cache usage and counters.
         """
-        return Gauges(
-            clock=self.clock,
-            running=len(self._scheduler.running),
-            waiting=len(self._scheduler.waiting),
-            usage=self._cache.usage,
-        )
+        return self._scheduler.gauges()
 
     def advance(self, until: float) -> None:
         """Take one turn by the rules, then all the uneventful ones that follow.
@@ -149,6 +144,7 @@ class JumpingEngine:
         )
         if late:
             scheduler.pending = Batch(0, 0, load=scheduler.decode_load(more))
+        scheduler.clock = self.clock
         scheduler.jump(1 + more)
 
 

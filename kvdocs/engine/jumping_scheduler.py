@@ -200,6 +200,7 @@ class JumpingScheduler(Scheduler):
     def _outputs(self, batch: Batch) -> list[Request]:
         """Requests that finish: of the batch and of those decoding, in scheduling order."""
         self.date_first_tokens()
+        self.counters.generation_tokens += self.decoding.count
         finished = super()._outputs(batch)
         for request in sorted(self.decoding.due(self.turn), key=_admission):
             self._leave(request)
@@ -216,7 +217,7 @@ class JumpingScheduler(Scheduler):
         """Note the time for decoding requests whose first token comes out in this turn."""
         for request in self._first_tokens:
             if request in self.decoding.requests:
-                request.first_token_at = self.clock
+                self._date_first_token(request)
         self._first_tokens.clear()
 
     def end_turn(self, batch: Batch, *, finished: bool) -> None:
@@ -332,7 +333,9 @@ class JumpingScheduler(Scheduler):
             num_turns: At most `num_uneventful_turns()`.
         """
         self._counts.take(self.decoding.blocks_needed(self.turn, num_turns))
-        self.decoding.context += num_turns * self.decoding.count
+        num_tokens = num_turns * self.decoding.count
+        self.decoding.context += num_tokens
+        self.counters.generation_tokens += num_tokens
         self.turn += num_turns
 
 

@@ -50,7 +50,7 @@ class Engine(Protocol):
         """
 
     def gauges(self) -> Gauges:
-        """The engine's gauges now."""
+        """What the engine shows now."""
 
 
 class RequestResult(NamedTuple):

@@ -11,10 +11,19 @@ update_from_output) and `vllm/v1/core/sched/async_scheduler.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvdocs.engine.config import EngineConfig, Policy
-from kvdocs.engine.events import Admission, Finish, Preemption, PrefixStats, Wait, WaitReason
+from kvdocs.engine.events import (
+    Admission,
+    Counters,
+    Finish,
+    Gauges,
+    Preemption,
+    PrefixStats,
+    Wait,
+    WaitReason,
+)
 from kvdocs.engine.kv_cache import Hit, KVCache
 from kvdocs.engine.queues import make_queue
 from kvdocs.engine.request import Request, Status
@@ -80,6 +89,7 @@ class Scheduler:
     Attributes:
         running: Running requests, in order of admission.
         waiting: Requests that have no blocks.
+        counters: What has been counted since the start.
         clock: Time of the turn under way, in seconds: its start in `schedule`, its end in `update`.
     """
 
@@ -89,6 +99,7 @@ class Scheduler:
         self.running: list[Request] = []
         self.waiting = make_queue(config.policy)
         self.clock = 0.0
+        self.counters = Counters()
         self._stats = PrefixStats()
 
     def add(self, request: Request) -> None:
@@ -126,6 +137,20 @@ class Scheduler:
         """
         stats, self._stats = self._stats, PrefixStats()
         return stats
+
+    def gauges(self) -> Gauges:
+        """What the engine shows now.
+
+        Returns:
+            Time, queues, cache usage and a copy of the counters.
+        """
+        return Gauges(
+            clock=self.clock,
+            running=len(self.running),
+            waiting=len(self.waiting),
+            usage=self.cache.usage,
+            counters=replace(self.counters),
+        )
 
     # Scheduling -----------------------------------------------------------------------------
 
@@ -229,6 +254,7 @@ class Scheduler:
         victim.num_stale_tokens = victim.num_in_flight_tokens
         victim.num_output_placeholders = 0
         victim.num_preemptions += 1
+        self.counters.preemptions += 1
         victim.num_lost_tokens += lost_tokens
         self.waiting.put_back(victim)
         batch.preemptions.append(
@@ -313,6 +339,8 @@ class Scheduler:
         else:
             stats.queries += request.num_tokens
             stats.hits += hit.num_tokens
+            self.counters.prefix_cache_queries += request.num_tokens
+            self.counters.prefix_cache_hits += hit.num_tokens
 
     def _wait(self, head: Request, reason: WaitReason, needed: int = 0, available: int = 0) -> Wait:
         return Wait(
@@ -360,12 +388,17 @@ class Scheduler:
 
     def _append_token(self, request: Request, *, stale: bool) -> None:
         request.num_tokens += 1
+        self.counters.generation_tokens += 1
         if request.first_token_at is None:
-            request.first_token_at = self.clock
+            self._date_first_token(request)
         if not stale and request.num_output_placeholders > 0:
             request.num_output_placeholders -= 1
             stored = request.num_computed_tokens - request.num_in_flight_tokens
             self.cache.cache_full_blocks(request, stored)
+
+    def _date_first_token(self, request: Request) -> None:
+        request.first_token_at = self.clock
+        self.counters.prompt_tokens += request.num_prompt_tokens
 
     def _finish(self, request: Request) -> Finish:
         if request.status is Status.RUNNING:

@@ -208,17 +208,12 @@ class SteppingEngine:
             self.step()
 
     def gauges(self) -> Gauges:
-        """The engine's gauges now.
+        """What the engine shows now.
 
         Returns:
-            Time, queue lengths and cache usage.
+            Time, queues, cache usage and counters.
         """
-        return Gauges(
-            clock=self.clock,
-            running=len(self.scheduler.running),
-            waiting=len(self.scheduler.waiting),
-            usage=self.cache.usage,
-        )
+        return self.scheduler.gauges()
 
     def snapshot(self) -> Snapshot:
         """The engine as its gauges show it now.
