@@ -8,6 +8,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── FlagError                a start-up flag or its value that a server would not take
 ├── WorkloadError            a workload that cannot be read
 ├── NeverFitsError           a request that no waiting would ever let run
+├── AllocationError          memory taken without asking whether it is there
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -44,6 +45,10 @@ class FlagError(KvdocsError):
 
 class WorkloadError(KvdocsError):
     """A workload that cannot be read."""
+
+
+class AllocationError(KvdocsError):
+    """Memory taken without asking first whether it is there."""
 
 
 class NeverFitsError(KvdocsError):
