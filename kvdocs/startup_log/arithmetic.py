@@ -21,6 +21,10 @@ SWAP_SPACE_GIB: Final = 4
 """V0's default CPU pool per GPU (`--swap-space`, vLLM 0.1 to 0.10, `config.py`)."""
 BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Block sizes that vLLM's attention backends choose by themselves (`platforms/interface.py`)."""
+LARGEST_BLOCK: Final = 256
+"""Largest block size in use for models whose layers all keep every token (TPU)."""
+AMBIGUOUS_RATIO: Final = 1.5
+"""Two pool figures further apart than this are not two ranks of one engine."""
 SGLANG_PAGE: Final = 64
 """Tokens by which SGLang's pool may exceed the count it prints: one page, at most this size for
 the backends it picks itself (`mem_cache/memory_pool.py` allocates size + page_size)."""
@@ -131,7 +135,19 @@ def slots(facts: Facts) -> Interval | None:
         return refused.interval
     if pool_meaning(facts) in (PoolMeaning.CONCURRENCY, PoolMeaning.ONE_GROUP):
         return None
+    if ambiguous_pool(facts):
+        return None
     return printed_pool(facts)
+
+
+def ambiguous_pool(facts: Facts) -> bool:
+    """Whether the log has pool figures too far apart that nothing tells apart."""
+    values = [
+        reading.value
+        for source, reading in facts.readings("printed_pool_tokens")
+        if not (source.engine or source.rank)
+    ]
+    return bool(values) and min(values) * AMBIGUOUS_RATIO < max(values)
 
 
 def cpu_pool_bytes(facts: Facts) -> float:
@@ -161,12 +177,18 @@ def affine_need(facts: Facts) -> tuple[Interval, Interval] | None:
     fits, length = facts.last("max_model_len_that_fits"), facts.max_model_len
     if needed is None or available is None or fits is None or not length:
         return None
-    block = block_size(facts)
+    block = explicit_block_size(facts) or _largest_block(fits.value)
     if length - fits.value - block <= 0:
         return None
     gap = needed - available
     slope = Interval(gap.low / (length - fits.value), gap.high / (length - fits.value - block))
     return slope, needed - slope.scaled(length)
+
+
+def _largest_block(tokens: float) -> float:
+    """The largest usual block size a rounded-down length can be a multiple of."""
+    whole = int(tokens)
+    return float(max(DEFAULT_BLOCK_SIZE, min(whole & -whole, LARGEST_BLOCK)))
 
 
 def has_fixed_cost(facts: Facts) -> bool:

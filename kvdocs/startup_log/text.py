@@ -33,7 +33,7 @@ _SOMEONES_PROMPT: Final = re.compile(
 )
 
 _COMPOSE: Final = re.compile(r"^\s*([\w.-]{1,64}?)\s+\| ")
-_KUBERNETES: Final = re.compile(r"^\[?(?:pod/)?([\w.-]+/[\w.-]+)\]? ")
+_KUBERNETES: Final = re.compile(r"^\[pod/([\w.-]+/[\w.-]+)\] ")
 _VLLM: Final = re.compile(
     r"\((?P<name>(?:EngineCore|Worker|VllmWorker|RayWorkerWrapper|RayWorkerProc|CoreEngine)[\w-]*)"
     r"(?: rank=(?P<rank>\d+))?(?: pid=(?P<pid>\d+))?(?:, ip=(?P<ip>[\w.:]+))?"

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kvdocs.startup_log.arithmetic import PoolMeaning, bytes_per_token, pool_meaning
+from kvdocs.startup_log.arithmetic import (
+    PoolMeaning,
+    ambiguous_pool,
+    bytes_per_token,
+    pool_meaning,
+)
 from kvdocs.startup_log.facts import Finding
 from kvdocs.startup_log.findings.engines import summary_rate
 
@@ -22,7 +27,9 @@ def no_rate(facts: Facts) -> Iterator[Finding]:
         return
     if not any(facts.last(figure) for figure in (*_CAPACITY, "refusal_needed_bytes")):
         return
-    if pool_meaning(facts) in (PoolMeaning.CONCURRENCY, PoolMeaning.ONE_GROUP):
+    if ambiguous_pool(facts):
+        text = "the pool figures are too far apart to be of one engine"
+    elif pool_meaning(facts) in (PoolMeaning.CONCURRENCY, PoolMeaning.ONE_GROUP):
         text = (
             "the printed pool of a hybrid model does not count token slots; the model's "
             "config.json would tell its rate and its fixed part"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kvdocs.startup_log.arithmetic import context_parallel
+from kvdocs.startup_log.arithmetic import ambiguous_pool, context_parallel
 from kvdocs.startup_log.facts import Finding
 from kvdocs.startup_log.findings.wording import count, gib
 
@@ -23,13 +23,16 @@ def binding_rank(facts: Facts) -> Iterator[Finding]:
         values = {reading.value for _, reading in by_rank}
         if len(values) < 2 or len({source.engine for source, _ in by_rank}) > 1:
             continue
+        if figure == "printed_pool_tokens" and ambiguous_pool(facts):
+            continue
         source, least = min(by_rank, key=_reading_value)
+        who = source.label() if source.rank or source.engine else "One rank (the lines do not name it)"
         most = max(values)
         shown = (count, " tokens") if figure == "printed_pool_tokens" else (gib, "")
         low, high = (f"{shown[0](value)}{shown[1]}" for value in (least.value, most))
         yield Finding(
             "binding-rank",
-            f"{source.label()} binds: {low} against up to {high} on another rank. All ranks get "
+            f"{who} binds: {low} against up to {high} on another rank. All ranks get "
             "the fewest blocks; what others have more stays unused.",
             "warning",
         )

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from kvdocs.startup_log.facts import Facts
 
+LARGEST_STAGE: Final = 1.5
+"""The largest pipeline stage's layers over the mean: 2 layers against 1.33 at the worst usual."""
+V0_LONG_PROFILE: Final = 8_192
+"""A whole prefill shorter than this has a small activation peak anyway."""
 V0_CHUNKED_FROM: Final = 32_768
 """V0 turns chunked prefill on by itself only above this max_model_len (`engine/arg_utils.py`,
 0.5 to 0.10); below, the profiling run is one prefill of the whole length."""
@@ -98,7 +102,7 @@ def too_long_v0(facts: Facts) -> Iterator[Finding]:
         f"--tensor-parallel-size {2 * facts.parallel('tensor')}.",
         "error",
     )
-    if length <= V0_CHUNKED_FROM:
+    if V0_LONG_PROFILE < length <= V0_CHUNKED_FROM:
         yield Finding(
             "unchunked-prefill-profile",
             f"Up to {count(V0_CHUNKED_FROM)} tokens V0 profiles one unchunked prefill of the whole "
@@ -165,14 +169,20 @@ def false_refusal(facts: Facts) -> Iterator[Finding]:
 
 
 def pipeline_suspected(facts: Facts) -> Iterator[Finding]:
-    """Without a config, say what would show a false refusal."""
+    """Without a config, a need that one stage's share would not reach."""
     stages = facts.parallel("pipeline")
-    if stages == 1 or facts.layout or facts.last("refusal_needed_bytes") is None:
+    needed, available = facts.last("refusal_needed_bytes"), facts.last("refusal_available_bytes")
+    if stages == 1 or facts.layout or needed is None or available is None:
+        return
+    share = needed.value * LARGEST_STAGE / stages
+    if share > available.value:
         return
     yield Finding(
-        "pipeline-need-unclear",
-        f"With {stages} pipeline stages some versions (0.14) compare the need of all stages with "
-        "the memory of one and refuse falsely; the model's config.json would tell.",
+        "false-refusal-pipeline",
+        f"Likely a false refusal: some versions (0.14) add up the need of all {stages} pipeline "
+        f"stages and compare it with one stage's memory. If {gib(needed.value)} is the sum, the "
+        f"largest stage needs at most about {gib(share)} of its {gib(available.value)} and the "
+        "server would start: upgrade vLLM. The model's config.json would settle it.",
         "warning",
     )
 
