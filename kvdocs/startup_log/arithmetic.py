@@ -89,8 +89,7 @@ def _whole_blocks(pool: float, length: float, block: float) -> bool:
     per_request = math.ceil(length / block)
     near = pool * per_request / length
     return any(
-        int(blocks / per_request * length) == pool
-        for blocks in (math.floor(near), math.ceil(near))
+        int(blocks / per_request * length) == pool for blocks in (math.floor(near), math.ceil(near))
     )
 
 
@@ -171,8 +170,9 @@ def affine_need(facts: Facts) -> tuple[Interval, Interval] | None:
     The refusal gives two points of the same line: `needed` at max_model_len and `available` at the
     estimated maximum, which is rounded down to a block.
     """
-    needed, available = facts.interval("refusal_needed_bytes"), facts.interval(
-        "refusal_available_bytes"
+    needed, available = (
+        facts.interval("refusal_needed_bytes"),
+        facts.interval("refusal_available_bytes"),
     )
     fits, length = facts.last("max_model_len_that_fits"), facts.max_model_len
     if needed is None or available is None or fits is None or not length:

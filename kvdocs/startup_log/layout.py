@@ -73,9 +73,7 @@ def _alternatives(
     yield from _as_full_heads(model, raw, settings, cost)
 
 
-def _other(
-    model: Model, what: str, settings: Mapping[str, str]
-) -> Iterator[tuple[str, float]]:
+def _other(model: Model, what: str, settings: Mapping[str, str]) -> Iterator[tuple[str, float]]:
     try:
         yield what, _cost(model, settings).bytes_per_token_per_gpu
     except KvdocsError:

@@ -87,7 +87,12 @@ class Start:
 
     def add(self, row: Row, pattern: LinePattern) -> None:
         """Keep a row unless an equal one is there or the start is full."""
-        key = (row.name, row.source, *((k, v.value) for k, v in row.numbers.items()), str(row.words))
+        key = (
+            row.name,
+            row.source,
+            *((k, v.value) for k, v in row.numbers.items()),
+            str(row.words),
+        )
         if key in self._seen or len(self.rows) >= MAX_ROWS:
             return
         self._seen.add(key)

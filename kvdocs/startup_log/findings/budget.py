@@ -56,9 +56,7 @@ def identity(facts: Facts) -> Iterator[Finding]:
         rest = budget
         for term in terms:
             rest = rest - row.numbers[term].interval
-        parts = " - ".join(
-            f"{gib(row.numbers[term].value)} {_TERM_WORDS[term]}" for term in terms
-        )
+        parts = " - ".join(f"{gib(row.numbers[term].value)} {_TERM_WORDS[term]}" for term in terms)
         yield _verdict(f"{gib(budget.middle)} - {parts}", rest, left)
         return
 
@@ -250,7 +248,7 @@ def flag_memory(facts: Facts) -> Iterator[Finding]:
 
 
 def units(facts: Facts) -> Iterator[Finding]:
-    """"GB" that is GiB."""
+    """ "GB" that is GiB."""
     names = {row.name for row in facts.start.rows}
     if names & MISLABELLED or any(name.startswith("sglang-") for name in names):
         yield Finding(

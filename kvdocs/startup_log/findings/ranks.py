@@ -26,7 +26,11 @@ def binding_rank(facts: Facts) -> Iterator[Finding]:
         if figure == "printed_pool_tokens" and ambiguous_pool(facts):
             continue
         source, least = min(by_rank, key=_reading_value)
-        who = source.label() if source.rank or source.engine else "One rank (the lines do not name it)"
+        who = (
+            source.label()
+            if source.rank or source.engine
+            else "One rank (the lines do not name it)"
+        )
         most = max(values)
         shown = (count, " tokens") if figure == "printed_pool_tokens" else (gib, "")
         low, high = (f"{shown[0](value)}{shown[1]}" for value in (least.value, most))
@@ -88,9 +92,11 @@ def context_parallel_note(facts: Facts) -> Iterator[Finding]:
     if size <= 1:
         return
     pool = facts.lowest("printed_pool_tokens")
-    share = f"; of the {count(pool.value)} printed, each GPU holds {count(pool.value / size)}" if (
-        pool
-    ) else ""
+    share = (
+        f"; of the {count(pool.value)} printed, each GPU holds {count(pool.value / size)}"
+        if (pool)
+        else ""
+    )
     yield Finding(
         "context-parallel",
         f"Context parallelism spreads each sequence over {count(size)} GPUs, so the pool counts "
