@@ -109,7 +109,6 @@ _DENSE: Final = {
     "persimmon": "persimmon",
     "phi": "phi",
     "stablelm": "stablelm",
-    "starcoder2": "starcoder2",
 }
 """Every layer keeps the whole context, head size hidden/heads unless the file says otherwise."""
 
@@ -126,7 +125,6 @@ _DENSE_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "llama": core(32, 4096, 32, max_position_embeddings=2048),
     "opt": core(12, 768, 12, max_position_embeddings=2048),
     "phi": core(24, 2048, 32, max_position_embeddings=2048),
-    "starcoder2": core(30, 3072, 24, 2, max_position_embeddings=4096),
 }
 
 _DENSE_REMOTE: Final = {
@@ -195,6 +193,7 @@ _WINDOW_EVERY_LAYER: Final = {
     "phi3": ("phi3", core(32, 3072, 32, max_position_embeddings=4096)),
     "phi4_multimodal": ("phi4_multimodal", core(32, 3072, 32, 8, max_position_embeddings=131072)),
     "phimoe": ("phimoe", core(32, 4096, 32, 8, max_position_embeddings=131072)),
+    "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
 }
 """A `sliding_window` in the file (or class) holds for every layer."""
 
