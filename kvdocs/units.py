@@ -33,7 +33,7 @@ BYTE_UNITS: Final[dict[str, int]] = {
     "GiB": GIB,
     "TiB": TIB,
 }
-"""Bytes in one of each unit (SI prefixes: powers of 1000; IEC 80000-13 prefixes: powers of 1024)."""
+
 
 _UNIT_BY_LOWER: Final = {name.lower(): factor for name, factor in BYTE_UNITS.items()}
 _COUNT_SUFFIXES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}

@@ -1,0 +1,103 @@
+"""A widget: a name, its controls, and a pure function from parameters to a `View`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kvdocs.errors import KvdocsError, ParameterError
+from kvdocs.widgets.controls import Control
+from kvdocs.widgets.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Widget:
+    """A live picture of the lesson.
+
+    Attributes:
+        name: Kebab-case name, as in `<kv-widget name="…">`.
+        controls: The parameters the reader may set.
+        draw: Called with one keyword argument a control, returns a `View`. Pure: the same
+            arguments always give the same view.
+    """
+
+    name: str
+    controls: tuple[Control, ...]
+    draw: Callable[..., View]
+
+    def complete(self, params: Mapping[str, str]) -> dict[str, str]:
+        """Return the parameters with defaults for those not given.
+
+        Raises:
+            ParameterError: A name that is not one of the widget's controls.
+        """
+        names = [control.name for control in self.controls]
+        for name in params:
+            if name not in names:
+                raise ParameterError(
+                    f"{self.name} has no parameter {name!r}; it has {', '.join(names)}", name=name
+                )
+        return {
+            control.name: params.get(control.name, control.default) for control in self.controls
+        }
+
+    def read(self, params: Mapping[str, str]) -> tuple[dict[str, object], dict[str, str]]:
+        """Read every control.
+
+        Returns:
+            Values by parameter name, and messages by the name of each parameter refused.
+        """
+        values: dict[str, object] = {}
+        errors: dict[str, str] = {}
+        for control in self.controls:
+            try:
+                values[control.name] = control.read(params[control.name])
+            except ParameterError as error:
+                errors[error.name] = str(error)
+        return values, errors
+
+    def view(self, **params: str) -> View:
+        """Draw the widget.
+
+        Args:
+            **params: Parameter values as text; defaults stand in for those not given.
+
+        Raises:
+            KvdocsError: A parameter, or a combination of them, that is not allowed.
+        """
+        values, errors = self.read(self.complete(params))
+        for name, message in errors.items():
+            raise ParameterError(message, name=name)
+        return self.draw(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The outcome of an update: a new view, or messages and the last good picture stays.
+
+    Attributes:
+        params: The complete parameters.
+        view: The new view, or None when a parameter was refused.
+        errors: Messages by parameter name; `*` for one that belongs to the widget as a whole.
+    """
+
+    params: dict[str, str]
+    view: View | None
+    errors: dict[str, str]
+
+
+def draw(widget: Widget, params: Mapping[str, str]) -> Drawn:
+    """Draw a widget, turning every refusal into a message at its control."""
+    try:
+        complete = widget.complete(params)
+    except ParameterError as error:
+        return Drawn(dict(params), None, {"*": str(error)})
+    values, errors = widget.read(complete)
+    if errors:
+        return Drawn(complete, None, errors)
+    try:
+        return Drawn(complete, widget.draw(**values), {})
+    except ParameterError as error:
+        return Drawn(complete, None, {error.name: str(error)})
+    except KvdocsError as error:
+        return Drawn(complete, None, {"*": str(error)})

@@ -1,0 +1,110 @@
+/**
+ * Everything the site needs in the browser, into build/browser/.
+ *
+ *   node overrides/runtime/build.mjs [--package FOLDER] [--out FOLDER]
+ *
+ * FOLDER of the package holds `kvdocs/`. The snapshot is made anew only when the package, the
+ * version of Pyodide or the recipe changed.
+ */
+
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+import { build } from "esbuild";
+
+import { fileSize, filesBelow, hashOf, packageSources } from "./files.mjs";
+
+const HERE = fileURLToPath(new URL(".", import.meta.url));
+const ROOT = join(HERE, "..", "..");
+const PYODIDE = join(ROOT, "node_modules", "pyodide");
+const PYODIDE_FILES = ["pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"];
+const LICENCES =
+  "/*! The KV Cache, MIT. With Pyodide (MPL-2.0), Comlink (Apache-2.0) and Idiomorph (0BSD). */";
+/** The oldest browsers Pyodide supports. */
+const BROWSERS = ["chrome112", "firefox112", "safari16.4"];
+
+const { values: options } = parseArgs({
+  options: {
+    package: { type: "string", default: ROOT },
+    out: { type: "string", default: join(ROOT, "build", "browser") },
+  },
+});
+
+const say = (text) => console.log(`browser: ${text}`);
+const readJson = (path) => JSON.parse(readFileSync(path, "utf8"));
+const inOut = (...names) => join(options.out, ...names);
+
+async function main() {
+  mkdirSync(inOut("pyodide"), { recursive: true });
+  const version = readJson(join(PYODIDE, "package.json")).version;
+  const { info } = readJson(join(PYODIDE, "pyodide-lock.json"));
+  const lock = { info, packages: {} };
+  const sources = packageSources(options.package);
+  const kvdocs = hashOf(JSON.stringify(sources));
+  writeFileSync(inOut("kvdocs.json"), JSON.stringify(sources));
+  copyPyodide();
+  const snapshot = await freshSnapshot({ version, lock, sources, kvdocs });
+  const files = sizes([...PYODIDE_FILES, "snapshot.bin.gz"].map((name) => `pyodide/${name}`));
+  const id = hashOf(kvdocs, snapshot, ...filesBelow(HERE).map(([, path]) => readFileSync(path)));
+  await bundle({ id, kvdocs, pyodide: version, lock, files });
+  writeFileSync(
+    inOut("manifest.json"),
+    JSON.stringify({ id, kvdocs, pyodide: version, snapshot, files }, null, 2),
+  );
+  say(`done, ${options.out}`);
+}
+
+function copyPyodide() {
+  for (const name of PYODIDE_FILES) {
+    const [from, to] = [join(PYODIDE, name), inOut("pyodide", name)];
+    if (!existsSync(to) || fileSize(to).bytes !== fileSize(from).bytes) copyFileSync(from, to);
+  }
+}
+
+/** Make the snapshot unless the one there was made from the same; returns the hash of what it is made from. */
+async function freshSnapshot({ version, lock, sources, kvdocs }) {
+  const { RECIPE, makeSnapshot } = await import("./snapshot.mjs");
+  const path = inOut("pyodide", "snapshot.bin.gz");
+  const made = existsSync(inOut("manifest.json")) && readJson(inOut("manifest.json")).snapshot;
+  const wanted = hashOf(RECIPE, version, kvdocs);
+  if (made === wanted && existsSync(path)) {
+    say("the memory snapshot is up to date");
+    return wanted;
+  }
+  say("making the memory snapshot (about ten seconds)");
+  const started = performance.now();
+  const packed = await makeSnapshot(sources, kvdocs, lock);
+  writeFileSync(path, packed);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  say(`snapshot made and checked in ${seconds} s, ${(packed.length / 1e6).toFixed(2)} MB`);
+  return wanted;
+}
+
+function sizes(names) {
+  const all = [...names, "kvdocs.json"];
+  return Object.fromEntries(all.map((name) => [name, fileSize(inOut(name))]));
+}
+
+async function bundle(info) {
+  rmSync(inOut("fonts"), { recursive: true, force: true });
+  await build({
+    absWorkingDir: ROOT,
+    entryPoints: ["kv.ts", "worker.ts", "fonts.css"].map((name) => join(HERE, name)),
+    outdir: options.out,
+    bundle: true,
+    format: "esm",
+    minify: true,
+    target: BROWSERS,
+    define: { KV_BUILD: JSON.stringify(info) },
+    external: ["node:*", "ws"],
+    loader: { ".woff2": "file" },
+    assetNames: "fonts/[name]",
+    banner: { js: LICENCES },
+    logLevel: "warning",
+  });
+}
+
+await main();
+process.exit(0); // Pyodide keeps Node's event loop busy

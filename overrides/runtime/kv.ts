@@ -1,0 +1,24 @@
+/** Loaded on every page, evaluated once a visit. */
+
+import { Intent, waitsForTap } from "./intent";
+import { definePredict } from "./kv-predict";
+import { defineWidget } from "./kv-widget";
+import { Runtime } from "./runtime";
+
+/** Once live, the rest of the standard library follows, unless data is to be saved. */
+function completeLibraryWhenLive(runtime: Runtime): void {
+  runtime.addEventListener("state", () => {
+    if (runtime.state !== "live" || waitsForTap()) return;
+    runtime.completeLibrary().catch((error: unknown) => {
+      console.warn("kv: the rest of the standard library did not come.", error);
+    });
+  });
+}
+
+if (!customElements.get("kv-widget")) {
+  const runtime = new Runtime();
+  defineWidget(runtime, new Intent(runtime));
+  definePredict();
+  completeLibraryWhenLive(runtime);
+  Object.assign(globalThis, { kvRuntime: runtime });
+}

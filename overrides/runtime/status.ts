@@ -1,0 +1,92 @@
+/** The one line that says where a picture stands: static, starting, live, or why not. */
+
+import { BUILD } from "./build-info";
+import { waitsForTap } from "./intent";
+import type { Runtime } from "./runtime";
+
+const MEGABYTE = 1e6;
+
+interface Line {
+  /** Said by screen readers when it changes. */
+  readonly text: string;
+  /** Shown beside it, changing too often to be said. */
+  readonly detail?: string;
+  readonly button?: string;
+}
+
+/** Draw the status of a widget whose status element stands in the page. */
+export function showStatus(element: HTMLElement, runtime: Runtime): void {
+  draw(element, lineOf(runtime), () => void runtime.start());
+}
+
+function lineOf(runtime: Runtime): Line {
+  switch (runtime.state) {
+    case "idle":
+      return idleLine();
+    case "booting":
+      return bootingLine(runtime);
+    case "live":
+      return { text: "Live" };
+    case "failed":
+      return {
+        text: `Python did not start: ${runtime.failure}. The picture stays as it was built.`,
+        button: "Try again",
+      };
+  }
+}
+
+function idleLine(): Line {
+  if (!waitsForTap()) return { text: "Static picture" };
+  return { text: "Static picture", button: `Make it live (${megabytes(startSize())} MB)` };
+}
+
+function bootingLine(runtime: Runtime): Line {
+  const { stage, done, total } = runtime.progress;
+  if (stage === "restoring") return { text: "Starting Python: restoring its memory" };
+  if (stage === "starting") return { text: "Starting Python: loading its modules" };
+  const text = "Starting Python: fetching the runtime";
+  return total ? { text, detail: `, ${megabytes(done)} of ${megabytes(total)} MB` } : { text };
+}
+
+function draw(element: HTMLElement, line: Line, press: () => void): void {
+  const key = JSON.stringify([line.text, line.button]);
+  if (element.dataset.shown !== key) {
+    const hadFocus = element.contains(document.activeElement);
+    element.replaceChildren(span(line.text), span("", true), ...buttons(line, press));
+    element.dataset.shown = key;
+    if (hadFocus) focusOn(element);
+  }
+  const detail = element.children[1];
+  if (detail) detail.textContent = line.detail ?? "";
+}
+
+function buttons(line: Line, press: () => void): Node[] {
+  if (!line.button) return [];
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = line.button;
+  button.addEventListener("click", press);
+  return [" ", button].map((node) => (typeof node === "string" ? new Text(node) : node));
+}
+
+function span(text: string, quiet = false): HTMLSpanElement {
+  const element = document.createElement("span");
+  element.textContent = text;
+  if (quiet) element.setAttribute("aria-hidden", "true");
+  return element;
+}
+
+/** The button that was pressed is gone; keep the keyboard where it was. */
+function focusOn(element: HTMLElement): void {
+  element.tabIndex = -1;
+  element.focus({ preventScroll: true });
+}
+
+function startSize(): number {
+  const names = ["pyodide/pyodide.asm.wasm", "pyodide/pyodide.asm.mjs", "pyodide/snapshot.bin.gz"];
+  return names.reduce((sum, name) => sum + (BUILD.files[name]?.gzip ?? 0), 0);
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / MEGABYTE).toFixed(1);
+}

@@ -1,0 +1,34 @@
+/** The worker: the one place where Python runs. */
+
+import * as Comlink from "comlink";
+
+import type { Answer, Params, Progress, PythonWorker, StartMode, Started } from "./messages";
+import { type Python, completeLibrary, startPython } from "./python";
+
+class Worker implements PythonWorker {
+  #python: Python | undefined;
+  #library: Promise<void> | undefined;
+
+  async start(mode: StartMode, report: (progress: Progress) => void): Promise<Started> {
+    this.#python = await startPython(mode, report);
+    const { mode: came } = this.#python;
+    if (came === "plain") this.#library = Promise.resolve();
+    return { mode: came };
+  }
+
+  async update(name: string, params: Params): Promise<Answer> {
+    return JSON.parse(this.#running().update(name, JSON.stringify(params))) as Answer;
+  }
+
+  async completeLibrary(): Promise<void> {
+    this.#library ??= completeLibrary(this.#running().pyodide);
+    await this.#library;
+  }
+
+  #running(): Python {
+    if (!this.#python) throw new Error("Python has not started");
+    return this.#python;
+  }
+}
+
+Comlink.expose(new Worker());

@@ -1,0 +1,179 @@
+"""The widgets: figures against independent numbers, every refusal, and the frame around them."""
+
+import json
+import re
+
+import pytest
+
+from kvdocs.errors import KvdocsError, ParameterError
+from kvdocs.widgets.browser import update
+from kvdocs.widgets.controls import Choice, Range, Text
+from kvdocs.widgets.frame import element
+from kvdocs.widgets.memory import MemoryKind
+from kvdocs.widgets.registry import WIDGETS, get_widget
+
+GPU_MEMORY = get_widget("gpu-memory")
+BYTES_PER_TOKEN = get_widget("bytes-per-token")
+
+
+def figures_in(html):
+    return dict(re.findall(r'data-figure="([^"]+)">([^<]*)<', html))
+
+
+def figure(widget, name, **params):
+    return widget.view(**params).figure(name).value
+
+
+@pytest.mark.parametrize("widget", WIDGETS.values(), ids=list(WIDGETS))
+class TestEveryWidget:
+    def test_the_static_form_is_whole(self, widget):
+        html = str(element(widget, ident="x", params={}))
+        view = widget.view()
+        assert html.startswith(f'<kv-widget id="x" name="{widget.name}" state="static"')
+        for shown in (view.caption, *(f.label for f in view.figures)):
+            assert shown.split("&")[0].split("<")[0] in html
+        assert figures_in(html) == {f.name: f.value for f in view.figures}
+
+    def test_its_controls_are_native_labelled_and_off_without_scripts(self, widget):
+        html = str(element(widget, ident="x", params={}))
+        assert "<fieldset disabled>" in html
+        for control in widget.controls:
+            field = re.search(
+                rf'<div class="kv-control" data-control="{control.name}">(.*?)</div>', html, re.S
+            )
+            assert re.search(
+                rf'<label.*<(input|select|textarea)[^>]* name="{control.name}"', field[1], re.S
+            )
+            assert f'data-error-for="{control.name}"' in field[1]
+
+    def test_the_browser_draws_what_the_build_drew(self, widget):
+        built = str(element(widget, ident="x", params={}))
+        answer = json.loads(update(widget.name, "{}"))
+        assert answer["html"] in built
+        assert answer["errors"] == {}
+
+    def test_the_same_parameters_give_the_same_bytes(self, widget):
+        assert update(widget.name, "{}") == update(widget.name, "{}")
+
+    def test_an_unknown_parameter_is_refused(self, widget):
+        answer = json.loads(update(widget.name, '{"nonsense": "1"}'))
+        assert answer["html"] is None
+        assert "'nonsense'" in answer["errors"]["*"]
+
+    def test_its_python_makes_its_first_figure(self, widget, capsys):
+        view = widget.view()
+        exec(view.python, {})  # noqa: S102 - it is our own text, and it must run
+        assert f"{int(capsys.readouterr().out):,}" == view.figures[0].value
+
+    def test_its_table_has_a_cell_for_every_column(self, widget):
+        table = widget.view().table
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.head)}
+
+
+class TestGpuMemory:
+    def test_the_reference_figures(self):
+        assert figure(GPU_MEMORY, "kv_pool_tokens") == "407,714"
+        assert figure(GPU_MEMORY, "kv_pool_bytes") == "53.44"
+        assert figure(GPU_MEMORY, "requested_bytes") == "67.06"
+
+    def test_a_lower_share_takes_everything_from_the_pool(self):
+        # (0.8 x 80e9 - 16.06e9 - 1.5e9 - 1e9) / 131072 = 346,679.7
+        assert figure(GPU_MEMORY, "kv_pool_tokens", utilization="0.8") == "346,679"
+
+    def test_fp8_doubles_the_tokens_not_the_bytes(self):
+        assert figure(GPU_MEMORY, "kv_pool_bytes", kv_cache_dtype="fp8") == "53.44"
+        assert (
+            figure(GPU_MEMORY, "kv_pool_tokens", kv_cache_dtype="fp8") == "815,429"
+        )  # 53.44e9 / 65,536
+
+    def test_weights_larger_than_the_gpu_do_not_start(self):
+        view = GPU_MEMORY.view(model="meta-llama/Llama-3.1-70B")
+        assert "does not start" in view.title
+        assert "141.2 GB" in view.title  # 70.6e9 parameters x 2 B
+        assert view.figure("kv_pool_tokens").value == "0"
+
+    @pytest.mark.parametrize("bad", ["2", "-1", "nan", "inf", "", "0,9", "<b>", "0.9" * 100])
+    def test_a_share_that_is_not_one_is_refused_beside_its_control(self, bad):
+        answer = json.loads(update("gpu-memory", json.dumps({"utilization": bad})))
+        assert answer["html"] is None
+        assert "0.5 to 0.98" in answer["errors"]["utilization"]
+
+
+class TestBytesPerToken:
+    def test_the_reference_figures(self):
+        assert figure(BYTES_PER_TOKEN, "kv_bytes_per_token") == "131,072"
+        large = {"model": "meta-llama/Llama-3.1-70B"}
+        assert figure(BYTES_PER_TOKEN, "kv_bytes_per_token", **large) == "327,680"
+        assert (
+            figure(BYTES_PER_TOKEN, "kv_bytes_per_token", kv_cache_dtype="fp8", **large)
+            == "163,840"
+        )
+
+    def test_a_pasted_config_stands_in_for_the_model(self):
+        config = {
+            "model_type": "llama",
+            "num_hidden_layers": 80,
+            "hidden_size": 8192,
+            "num_attention_heads": 64,
+        }
+        # as if MHA: 2 x 80 x 64 x 128 x 2
+        assert (
+            figure(BYTES_PER_TOKEN, "kv_bytes_per_token", config=json.dumps(config)) == "2,621,440"
+        )
+
+    @pytest.mark.parametrize(
+        ("paste", "said"),
+        [
+            ("not json", "JSON"),
+            ("[1, 2]", "list"),
+            ("<!doctype html><html></html>", "web page"),
+            ("{}", "model_type"),
+            ('{"num_hidden_layers": 32}', "hidden_size|num_attention_heads|model_type"),
+            ("x" * 5_000_000, "5,000,000 characters"),
+        ],
+    )
+    def test_a_wrong_paste_gets_a_message_and_no_picture(self, paste, said):
+        answer = json.loads(update("bytes-per-token", json.dumps({"config": paste})))
+        assert answer["html"] is None
+        assert re.search(said, answer["errors"]["config"]), answer["errors"]
+
+    def test_markup_in_a_config_is_shown_as_text(self):
+        config = {"model_type": "<img onerror=x>", "num_hidden_layers": "<script>"}
+        answer = update("bytes-per-token", json.dumps({"config": json.dumps(config)}))
+        html = json.loads(answer)["html"]
+        assert html is None or "<script>" not in html
+
+
+class TestControls:
+    def test_a_range_allows_its_ends(self):
+        control = Range("x", "X", 0.5, 0.98, 0.01, "0.9")
+        assert [control.read("0.5"), control.read("0.98")] == [0.5, 0.98]
+
+    def test_a_choice_names_its_options(self):
+        control = Choice("c", "Colour", (("r", "red"), ("g", "green")), "r")
+        with pytest.raises(ParameterError, match="'b' is not one of r, g"):
+            control.read("b")
+
+    def test_a_text_has_an_end(self):
+        with pytest.raises(ParameterError, match="at most 3"):
+            Text("t", "T", max_characters=3).read("four")
+
+
+def test_an_unknown_widget_is_named():
+    with pytest.raises(KvdocsError, match=r"'gpu-memroy'; there are .*gpu-memory"):
+        get_widget("gpu-memroy")
+
+
+def test_every_kind_of_memory_has_its_own_word():
+    words = [kind.word for kind in MemoryKind]
+    assert len(set(words)) == len(words)
+
+
+def test_every_kind_of_memory_has_a_colour_and_a_pattern(request):
+    root = request.config.rootpath
+    styles = (root / "overrides/assets/widgets.css").read_text("utf-8")
+    patterns = (root / "overrides/partials/patterns.html").read_text("utf-8")
+    for kind in MemoryKind:
+        assert styles.count(f"--kv-{kind.value}:") == 2, f"{kind} needs a colour in both schemes"
+        assert f'id="kv-p-{kind.value}"' in patterns
