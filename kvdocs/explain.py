@@ -20,6 +20,7 @@ from kvdocs.startup_log.facts import Facts, Finding, Severity
 from kvdocs.startup_log.figures import figures_of
 from kvdocs.startup_log.findings import (
     budget,
+    candidates,
     config_check,
     engines,
     gaps,
@@ -28,7 +29,7 @@ from kvdocs.startup_log.findings import (
     refusal,
     starts,
 )
-from kvdocs.startup_log.layout import known_layout
+from kvdocs.startup_log.layout import known_layout, served_model
 from kvdocs.startup_log.reader import read_log
 from kvdocs.startup_log.settings import read_settings
 
@@ -48,6 +49,7 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     *budget.CHECKS[3:],
     *ranks.CHECKS,
     *config_check.CHECKS,
+    *candidates.CHECKS,
     *gaps.CHECKS,
     starts.unexplained_pools,
 )
@@ -133,6 +135,14 @@ def _facts(
     settings = {**start.settings, **given}
     layout: KnownLayout | None = None
     problems: list[Finding] = []
+    if config is None and (served := served_model(settings)):
+        config = served.config
+        problems.append(
+            Finding(
+                "model-from-log",
+                f"The log names {served.id}, which the catalogue has: its config is used.",
+            )
+        )
     if config is not None:
         try:
             layout = known_layout(config, settings)

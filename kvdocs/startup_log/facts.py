@@ -92,10 +92,7 @@ class Facts:
 
     def last(self, figure: str) -> Reading | None:
         """The last reading of a figure: what the server settled on."""
-        found = None
-        for _, found in self.readings(figure):
-            pass
-        return found
+        return next((reading for _, reading in reversed(list(self.readings(figure)))), None)
 
     def lowest(self, figure: str) -> Reading | None:
         """The smallest reading of a figure: the rank that binds."""
@@ -123,7 +120,7 @@ class Facts:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """vLLM's version as numbers; empty when the log does not say."""
+        """The version of vLLM as numbers; empty when the log does not say."""
         for row in self.start.rows:
             if "vllm_version" in row.words:
                 return _numbers(row.words["vllm_version"])

@@ -14,13 +14,15 @@ from kvdocs.startup_log.arithmetic import (
     slots,
 )
 from kvdocs.startup_log.findings.budget import requested
-from kvdocs.startup_log.findings.engines import summary_rate, summary_tokens
+from kvdocs.startup_log.findings.engines import summary_bytes, summary_rate, summary_tokens
 
 if TYPE_CHECKING:
     from kvdocs.startup_log.facts import Facts
     from kvdocs.startup_log.interval import Interval
 
-_PRIVATE: Final = frozenset({"k_bytes", "v_bytes", "kv_bytes", "pool_tokens", "kv_bytes_per_token"})
+_PRIVATE: Final = frozenset(
+    {"k_bytes", "v_bytes", "kv_bytes", "kv_bytes_exact", "pool_tokens", "kv_bytes_per_token"}
+)
 _LOWEST: Final = frozenset({"kv_pool_bytes", "printed_pool_tokens", "max_concurrency"})
 _FROM_FLAGS: Final = (
     "tensor_parallel_size",
@@ -93,6 +95,9 @@ def _derive_pool(facts: Facts, figures: dict[str, float]) -> None:
         figures["kv_pool_tokens"] = tokens
     if facts.engine == "vllm" and ("num_gpu_blocks" in figures or held):
         figures.setdefault("block_size_tokens", block_size(facts))
+    size = summary_bytes(facts)
+    if size:
+        figures.setdefault("kv_pool_bytes", size.middle)
     rate = figures.get("kv_bytes_per_token_per_gpu")
     if tokens and rate:
         figures.setdefault("kv_pool_bytes", tokens * rate)

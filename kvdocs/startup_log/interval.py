@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 LIKELY_WIDTH: Final = 0.2
-"""A round number counts as likely when its kind falls into such an interval by chance this often."""
+"""A round number is likely when its like falls into such an interval by chance less often."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kvdocs.errors import KvdocsError
+from kvdocs.catalog import get_model
+from kvdocs.errors import CatalogError, KvdocsError
 from kvdocs.model import Model, kv_cost, parse_config
 from kvdocs.startup_log.facts import KnownLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from kvdocs.catalog import CatalogModel
     from kvdocs.model import KVCost
 
 PADDED_HEAD: Final = 256
@@ -37,7 +39,7 @@ def known_layout(config: Mapping[str, Any] | Model, settings: Mapping[str, str])
         65536
     """
     model = config if isinstance(config, Model) else parse_config(config)
-    raw = {} if isinstance(config, Model) else config
+    raw = {} if isinstance(config, Model) else config.get("text_config", config)
     cost = _cost(model, settings)
     whole = _cost(model, {**settings, "pipeline_parallel_size": "1"})
     return KnownLayout(
@@ -48,6 +50,14 @@ def known_layout(config: Mapping[str, Any] | Model, settings: Mapping[str, str])
         layers=model.num_layers,
         alternatives=dict(_alternatives(model, raw, settings, cost)),
     )
+
+
+def served_model(settings: Mapping[str, str]) -> CatalogModel | None:
+    """The catalogue's entry for the model a log names, or None if it names none that is there."""
+    try:
+        return get_model(settings.get("model", ""))
+    except CatalogError:
+        return None
 
 
 def _cost(model: Model, settings: Mapping[str, str]) -> KVCost:

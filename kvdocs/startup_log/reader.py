@@ -276,11 +276,11 @@ def _phrases(
 
 
 def read_log(log: LogInput) -> StartupLog:
-    """Find every start a log tells of.
+    r"""Find every start a log tells of.
 
     Any noise may stand around and between the lines: colours, ranks, timestamps, container
-    prefixes, JSON wrapping, `\\r\\n`, bytes that are no UTF-8, a cut first or last line. Reads once,
-    in constant memory.
+    prefixes, JSON wrapping, `\r\n`, bytes that are no UTF-8, a cut first or last line. Reads
+    once, in constant memory.
 
     Args:
         log: A text, bytes, an open file (binary is faster) or an iterable of pieces.
@@ -289,7 +289,7 @@ def read_log(log: LogInput) -> StartupLog:
         The starts with their rows; none if no known line is in the log.
 
     Examples:
-        >>> log = read_log("vllm-1 | INFO 11-30 GPU KV cache size: 42,656 tokens\\r\\nnoise\\n")
+        >>> log = read_log("vllm-1 | INFO 11-30 GPU KV cache size: 42,656 tokens\r\nnoise\n")
         >>> log.starts[0].rows[0].numbers["printed_pool_tokens"].value
         42656.0
     """

@@ -102,10 +102,10 @@ def _rank(head: str) -> str:
 
 
 def plain_lines(raw: bytes) -> Iterator[str]:
-    """A raw line without colours and escapes; several lines when it wraps several as JSON.
+    r"""A raw line without colours and escapes; several lines when it wraps several as JSON.
 
     Examples:
-        >>> list(plain_lines(rb'{"log":"\\u001b[36mA: 1\\u001b[0m\\nB: 2\\n"}'))
+        >>> list(plain_lines(rb'{"log":"\u001b[36mA: 1\u001b[0m\nB: 2\n"}'))
         ['{"log":"A: 1', 'B: 2', '"}']
     """
     text = _ANSI.sub("", raw.decode("utf-8", "replace"))

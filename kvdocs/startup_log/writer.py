@@ -137,9 +137,11 @@ def capacity_line(capacity: CapacityReport, *, device: str = "GPU") -> str:
     """The message that states the pool.
 
     Examples:
-        >>> capacity_line(CapacityReport(max_model_len=8192, num_gpu_blocks=25600,
-        ...     blocks_per_request=512, needed=2**30, bytes_per_block=2**21))
-        'GPU KV cache size: 409,600 tokens, Maximum concurrency for 8,192 tokens per request: 50.00x'
+        >>> pool = CapacityReport(max_model_len=8192, num_gpu_blocks=25600,
+        ...     blocks_per_request=512, needed=2**30, bytes_per_block=2**21)
+        >>> print(*capacity_line(pool).split(", "), sep=chr(10))
+        GPU KV cache size: 409,600 tokens
+        Maximum concurrency for 8,192 tokens per request: 50.00x
     """
     return (
         f"{device} KV cache size: {capacity.pool_tokens:,} tokens, "
@@ -180,8 +182,8 @@ def too_long_error(capacity: CapacityReport, available: int) -> str:
     Examples:
         >>> pool = CapacityReport(max_model_len=131072, num_gpu_blocks=4096, needed=16 * 2**30,
         ...     blocks_per_request=8192, bytes_per_block=2**21, estimated_max_model_len=65520)
-        >>> too_long_error(pool, 8 * 2**30)[:120]
-        "To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache is needed, which is larger than "
+        >>> print(too_long_error(pool, 8 * 2**30)[69:155])
+        (16.0 GiB KV cache is needed, which is larger than the available KV cache memory (8.0
     """
     estimate = capacity.estimated_max_model_len
     told = (
@@ -243,11 +245,10 @@ def write_startup(report: StartupReport) -> list[str]:
         ...     gpu_memory_utilization=0.9, activation_peak=6 * 2**30)
         >>> pool = CapacityReport(max_model_len=8192, num_gpu_blocks=25600,
         ...     blocks_per_request=512, needed=2**30, bytes_per_block=2**21)
-        >>> for line in write_startup(StartupReport(model="m", memory=memory, capacity=pool))[2:5]:
-        ...     print(line)
-        (EngineCore pid=118) INFO 11-30 09:00:29 [gpu_model_runner.py:5088] Model loading took 16.0 GiB memory and 12.500000 seconds
-        (EngineCore pid=118) INFO 11-30 09:00:41 [gpu_worker.py:772] Available KV cache memory: 50.0 GiB
-        (EngineCore pid=118) INFO 11-30 09:00:42 [kv_cache_utils.py:1147] GPU KV cache size: 409,600 tokens, Maximum concurrency for 8,192 tokens per request: 50.00x
+        >>> lines = write_startup(StartupReport(model="m", memory=memory, capacity=pool))
+        >>> print(lines[3][:59], lines[3][59:], sep=chr(10))
+        (EngineCore pid=118) INFO 11-30 09:00:41 [gpu_worker.py:772
+        ] Available KV cache memory: 50.0 GiB
     """
     lines = _opening(report)
     refused = refusal(report)

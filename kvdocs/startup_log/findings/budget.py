@@ -248,7 +248,7 @@ def flag_memory(facts: Facts) -> Iterator[Finding]:
 
 
 def units(facts: Facts) -> Iterator[Finding]:
-    """ "GB" that is GiB."""
+    """Sizes labelled "GB" that are GiB."""
     names = {row.name for row in facts.start.rows}
     if names & MISLABELLED or any(name.startswith("sglang-") for name in names):
         yield Finding(

@@ -237,6 +237,14 @@ def mamba_slots(facts: Facts) -> Iterator[Finding]:
     )
 
 
+def summary_bytes(facts: Facts) -> Interval | None:
+    """Bytes of the main pool of these engines."""
+    pools = sglang_pools(facts)
+    if pools:
+        return pools[0].size
+    return tensorrt_pool(facts)[0] or llama_pool(facts)[0]
+
+
 def summary_rate(facts: Facts) -> Interval | None:
     """Bytes per token of the main pool of these engines."""
     pools = sglang_pools(facts)

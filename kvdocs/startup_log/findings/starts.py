@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kvdocs.startup_log.arithmetic import AMBIGUOUS_RATIO, ambiguous_pool, slots
@@ -26,7 +27,7 @@ def several(starts: Sequence[Facts], total: int) -> Iterator[Finding]:
         "several-starts",
         f"The log holds {total} starts; figures and findings are of the last. They were: {told}.",
     )
-    for before, after in zip(starts, starts[1:], strict=False):
+    for before, after in pairwise(starts):
         yield from _changed(before, after)
 
 
