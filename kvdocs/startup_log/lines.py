@@ -51,17 +51,19 @@ class Reading:
     interval: Interval
 
 
-_NUMBER: Final = r"~?-?\d+(?:,\d{3})*(?:\.\d+)?"
+_NUMBER: Final = r"(?<![\d.,])~?-?\d{1,16}(?:,\d{3}){0,5}(?:\.\d{1,9})?"
 _KINDS: Final = {
     "gib": _NUMBER,
     "mib": _NUMBER,
-    "bytes": r"-?\d+",
+    "bytes": r"(?<!\d)-?\d{1,18}",
     "count": rf"{_NUMBER}[kKM]?",
     "number": _NUMBER,
     "size": rf"{_NUMBER} ?[kKMGT]?i?B",
-    "word": r"[\w.+^/-]*\w",
-    "text": r"[^()]*",
+    "word": r"[\w.+^/-]{0,80}\w",
+    "text": r"[^()]{0,400}",
 }
+_ANYTHING: Final = ".{0,160}?"
+"""As far as any two phrases of one line are apart; bounded, so that no line takes long."""
 _PLACE: Final = re.compile(r"\{(\w+):(\w+)\}|(…)|(\s+)")
 _SUFFIX: Final = {"k": 1e3, "K": 1e3, "M": 1e6}
 _SIZE_UNIT: Final = {"KB": 1024, "MB": MIB, "GB": GIB, "TB": 1024 * GIB}
@@ -90,8 +92,9 @@ def _whole(text: str) -> Reading:
 
 def _size(text: str) -> Reading:
     """A number with its unit; PyTorch prints powers of 1024 under either name."""
-    number, unit = re.fullmatch(rf"({_NUMBER}) ?(\w+)", text).groups()  # type: ignore[union-attr]
-    factor = _SIZE_UNIT.get(unit.upper(), BYTE_UNITS.get(unit, 1))
+    number = text.rstrip("KMGTiB ")
+    unit = text[len(number) :].strip()
+    factor = _SIZE_UNIT.get(unit, BYTE_UNITS.get(unit, 1))
     return _rounded(number, factor, least_decimals=2)
 
 
@@ -129,7 +132,7 @@ def _pattern(template: str) -> re.Pattern[str]:
         if name:
             parts.append(rf"(?P<{name}>{_KINDS[kind]})")
         else:
-            parts.append(".*?" if anything else r"\s+")
+            parts.append(_ANYTHING if anything else r"\s{1,40}")
     return re.compile("".join(parts) + re.escape(template[at:]))
 
 

@@ -22,7 +22,7 @@ LogInput = str | bytes | IO[bytes] | IO[str] | Iterable[bytes] | Iterable[str]
 
 BLOCK: Final = 1 << 18
 """Bytes looked at together: small enough to stay in a processor's cache between searches."""
-FULL_SCAN: Final = 8 << 20
+FULL_SCAN: Final = 4 << 20
 """Bytes after the log's beginning, and after any anchor, that are searched for every needle."""
 REACH: Final = 8192
 """Bytes either side of a needle that are read of a line, however long it is."""
@@ -37,17 +37,14 @@ for _pattern in PATTERNS:
 _ORDER: Final = {id(pattern): index for index, pattern in enumerate(PATTERNS)}
 
 _ANCHORS: Final = (
-    b"with config: ",
+    b"with config: model",
     b"KV cache size: ",
     b"KV cache memory",
-    b" # CPU blocks: ",
-    b"max seq len (",
     b"KV Cache is allocated",
     b"paged KV cache",
-    b"V self size",
-    b"llama_kv_cache",
-    b"Tried to allocate",
+    b"llama_model_lo",
 )
+_SEAM: Final = max(map(len, _ANCHORS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,20 +232,25 @@ def _place(item: tuple[tuple[int, int], list[LinePattern]]) -> tuple[int, int]:
     return item[0]
 
 
-def _blocks_to_search(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The blocks near a start, with the one before the first anchor of each."""
+def _near_starts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces near a start, with the one before each anchor; a line end where any are left out.
+
+    An anchor may lie across two pieces, so their seam is searched too.
+    """
     ahead = FULL_SCAN
-    previous = b""
-    for block in blocks:
-        anchored = any(anchor in block for anchor in _ANCHORS)
-        if anchored and ahead <= 0:
-            yield previous
-        if anchored:
+    skipped = b""
+    seam = b""
+    for piece in pieces:
+        seam += piece[:_SEAM]
+        if any(anchor in piece or anchor in seam for anchor in _ANCHORS):
+            if skipped:
+                yield b"\n" + skipped
             ahead = FULL_SCAN
-        previous = b"" if ahead > 0 else block
         if ahead > 0:
-            yield block
-        ahead -= len(block)
+            yield piece
+        skipped = b"" if ahead > 0 else piece
+        seam = piece[-_SEAM:]
+        ahead -= len(piece)
 
 
 def _rows(block: bytes) -> Iterator[tuple[Row, LinePattern, dict[str, str]]]:
@@ -295,7 +297,7 @@ def read_log(log: LogInput) -> StartupLog:
     """
     collector = _Collector()
     counted = _Counted(_pieces(log))
-    for block in _blocks_to_search(_whole_lines(as_utf8(iter(counted)))):
+    for block in _whole_lines(_near_starts(as_utf8(iter(counted)))):
         for row, pattern, settings in _rows(block):
             collector.add(row, pattern, settings)
     return StartupLog(tuple(collector.starts), collector.num_starts, counted.total)

@@ -29,7 +29,7 @@ _ESCAPES: Final = {
 _ESCAPE: Final = re.compile("|".join(re.escape(escape) for escape in _ESCAPES))
 _JSON: Final = re.compile(r"^[^{]{0,120}\{.{0,4000}\"\s*:\s*\"", re.DOTALL)
 _SOMEONES_PROMPT: Final = re.compile(
-    r"Received request|\bprompt: |\"(?:prompt|content)\"\s*:|\\\"(?:prompt|content)\\\"\s*:"
+    r"Received request|\bprompt: |\\?[\"'](?:prompt|role)\\?[\"']\s*:"
 )
 
 _COMPOSE: Final = re.compile(r"^\s*([\w.-]{1,64}?)\s+\| ")

@@ -182,7 +182,7 @@ def too_long_error(capacity: CapacityReport, available: int) -> str:
     Examples:
         >>> pool = CapacityReport(max_model_len=131072, num_gpu_blocks=4096, needed=16 * 2**30,
         ...     blocks_per_request=8192, bytes_per_block=2**21, estimated_max_model_len=65520)
-        >>> print(too_long_error(pool, 8 * 2**30)[69:155])
+        >>> print(too_long_error(pool, 8 * 2**30)[69:154])
         (16.0 GiB KV cache is needed, which is larger than the available KV cache memory (8.0
     """
     estimate = capacity.estimated_max_model_len
