@@ -158,10 +158,6 @@ _HEAD_SIZE_IN_CLASS: Final = {
         "minimax_m2",
         core(62, 3072, 48, 8, head_dim=128, max_position_embeddings=196608),
     ),
-    "ministral3": (
-        "ministral3",
-        core(34, 4096, 32, 8, head_dim=128, max_position_embeddings=262144),
-    ),
     "nemotron": ("nemotron", core(32, 6144, 48, max_position_embeddings=4096)),
     "paddleocr_vl_text": (
         "paddleocr_vl",
@@ -185,6 +181,10 @@ _WINDOW_EVERY_LAYER: Final = {
         "ministral",
         core(32, 4096, 32, 8, sliding_window=4096, max_position_embeddings=131072),
     ),
+    "ministral3": (
+        "ministral3",
+        core(34, 4096, 32, 8, head_dim=128, max_position_embeddings=262144),
+    ),
     "mistral": (
         "mistral",
         core(32, 4096, 32, 8, sliding_window=4096, max_position_embeddings=131072),
@@ -192,6 +192,7 @@ _WINDOW_EVERY_LAYER: Final = {
     "mixtral": ("mixtral", core(32, 4096, 32, 8, max_position_embeddings=131072)),
     "phi3": ("phi3", core(32, 3072, 32, max_position_embeddings=4096)),
     "phi4_multimodal": ("phi4_multimodal", core(32, 3072, 32, 8, max_position_embeddings=131072)),
+    "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
     "phimoe": ("phimoe", core(32, 4096, 32, 8, max_position_embeddings=131072)),
     "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
 }

@@ -10,7 +10,7 @@ from kvdocs.model.layers import LayerGroup, LayerKind, Model
 from kvdocs.model.lengths import max_model_len
 from kvdocs.model.patterns import PATTERNS, Kinds, window_of
 from kvdocs.model.quantization import checkpoint_cache_dtype
-from kvdocs.model.shapes import HEADS, HIDDEN, LAYERS, PER_LAYER, Shape, shape_of
+from kvdocs.model.shapes import HEADS, HIDDEN, LAYERS, PER_LAYER, Shape, layer_key, shape_of
 from kvdocs.model.states import STATES
 from kvdocs.model.unknown import unknown_family
 
@@ -150,14 +150,14 @@ def _with_sharing(text: Fields, kinds: Kinds) -> Kinds:
 def _groups(text: Fields, family: Family, kinds: Kinds) -> tuple[LayerGroup, ...]:
     """Layers of one kind and shape together, in the order they first appear."""
     places: dict[tuple[LayerKind, Shape | None], list[int]] = {}
-    shapes: dict[tuple[LayerKind, int], Shape] = {}
-    per_layer = family.shape in PER_LAYER or text.optional_integer("index_topk") is not None
+    shapes: dict[tuple[LayerKind, object], Shape] = {}
+    per_layer = PER_LAYER.get(family.shape) or layer_key(text)
     for layer, of_layer in enumerate(kinds):
         for kind in of_layer:
             if kind in _NO_HEADS:
                 places.setdefault((kind, None), []).append(layer)
                 continue
-            known = (kind, layer if per_layer else 0)
+            known = (kind, per_layer(text, layer))
             if known not in shapes:
                 shapes[known] = shape_of(family.shape, text, kind, layer)
             places.setdefault((kind, shapes[known]), []).append(layer)

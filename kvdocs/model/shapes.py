@@ -17,6 +17,11 @@ from kvdocs.model.patterns import block_attention
 HEADS: Final = ("num_attention_heads", "n_head", "num_heads", "n_heads")
 KV_HEADS: Final = ("num_key_value_heads", "n_head_kv", "num_kv_heads")
 HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "n_embed", "dim")
+PER_LAYER_CONFIG: Final = "per_layer_config"
+"""Field of transformers 5 that overrides others for single layers
+(`integrations/heterogeneity/configuration_utils.py`)."""
+_OVERRIDABLE: Final = frozenset({"head_dim", *KV_HEADS})
+_NO_MATTER: Final = ("expert", "intermediate", "mlp", "moe", "rope", "partial_rotary")
 LAYERS: Final = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
@@ -184,11 +189,11 @@ def _chatglm(text: Fields, _kind: LayerKind, _layer: int) -> Shape:
 
 
 def _gemma4(text: Fields, kind: LayerKind, _layer: int) -> Shape:
-    if kind != LayerKind.FULL:
+    if kind != LayerKind.FULL or text.has(PER_LAYER_CONFIG):
         return _plain(text, kind, 0)
     size = text.integer("global_head_dim")
     kv_heads = kv_heads_of(text)
-    if text.flag("attention_k_eq_v", default=True):
+    if text.flag("attention_k_eq_v"):
         kv_heads = text.optional_integer("num_global_key_value_heads") or kv_heads
     return Shape(kv_heads, size, size)
 
@@ -218,8 +223,7 @@ def _check_same(other: Fields, key: str, value: int) -> None:
 
 
 def _block_configs(text: Fields, _kind: LayerKind, layer: int) -> Shape:
-    blocks = text.items("block_configs") or []
-    attention = block_attention(text, layer, blocks[layer])
+    attention = block_attention(text, layer, text.data["block_configs"][layer])
     heads = num_query_heads(text)
     kv_heads = attention.optional_integer("num_key_value_heads")
     if kv_heads is None:
@@ -254,12 +258,65 @@ SHAPES: Final[dict[str, Rule]] = {
 }
 """The rules by the name a family's row uses."""
 
-PER_LAYER: Final = frozenset({"block_configs"})
-"""Rules whose answer depends on the layer."""
+
+def _block_key(text: Fields, layer: int) -> object:
+    attention = block_attention(text, layer, text.data["block_configs"][layer]).data
+    return attention.get("num_key_value_heads"), attention.get("n_heads_in_group")
+
+
+def _same_key(_text: Fields, _layer: int) -> object:
+    return None
+
+
+def _changes_key(text: Fields, layer: int) -> object:
+    changes = overrides_of(text, layer)
+    return tuple((key, changes[key]) for key in sorted(_OVERRIDABLE & changes.keys()))
+
+
+def layer_key(text: Fields) -> Callable[[Fields, int], object]:
+    """What tells layers of one kind apart: nothing, unless the file says so layer by layer."""
+    if text.has(PER_LAYER_CONFIG):
+        return _changes_key
+    sometimes = ("indexer_types", "index_topk_pattern", "index_topk_freq")
+    if any(text.has(key) for key in sometimes):
+        return has_indexer
+    return _same_key
+
+
+PER_LAYER: Final[dict[str, Callable[[Fields, int], object]]] = {"block_configs": _block_key}
+"""Rules whose answer depends on the layer, and what it depends on."""
+
+
+def overrides_of(text: Fields, layer: int) -> dict[str, object]:
+    """What `per_layer_config` changes for one layer.
+
+    Raises:
+        ConfigError: It changes something whose effect on the cache is not known.
+    """
+    table = text.data.get(PER_LAYER_CONFIG)
+    if table is None:
+        return {}
+    if not isinstance(table, dict):
+        text.refuse(PER_LAYER_CONFIG, f"is {show(table)}; an object by layer number is needed")
+    named = [key for key in table if str(key).isdecimal() and int(key) == layer]
+    changes = table[named[0]] if named else {}
+    if not isinstance(changes, dict):
+        text.refuse(
+            PER_LAYER_CONFIG, f"holds {show(changes)} for layer {layer}; an object is needed"
+        )
+    for key in changes:
+        if key not in _OVERRIDABLE and not any(part in str(key) for part in _NO_MATTER):
+            text.refuse(
+                PER_LAYER_CONFIG, f"changes {show(key)} in layer {layer}, which is not known"
+            )
+    return changes
 
 
 def shape_of(rule: str, text: Fields, kind: LayerKind, layer: int) -> Shape:
     """The shape of one layer; a latent layer has the same one in every family."""
+    changes = overrides_of(text, layer)
+    if changes:
+        text = Fields({**text.data, **changes}, path=text.path, defaults=text.defaults)
     if kind == LayerKind.LATENT:
         return _latent(text, kind, layer)
     return SHAPES[rule](text, kind, layer)

@@ -31,6 +31,9 @@ _HINT_MODEL: Final = re.compile(
 _OFF: Final = (None, False, 0, 1, "", [], {}, "none", "full", "full_attention")
 
 
+_PLAIN_WORDS: Final = frozenset({"full_attention", "sliding_attention"})
+
+
 def unknown_family(text: Fields) -> Family:
     """The row for a `model_type` that has none.
 
@@ -39,19 +42,27 @@ def unknown_family(text: Fields) -> Family:
     """
     _check_generates(text)
     window_off = text.data.get("use_sliding_window") is False
+    listed = _lists_windows(text)
     for key, value in text.data.items():
         if not isinstance(key, str) or any(value is off or value == off for off in _OFF):
             continue
         if not _HINT.search(key.lower()) or _HARMLESS.search(key.lower()):
             continue
-        if window_off and "window" in key:
+        if "window" in key and (window_off or (listed and key == "sliding_window")):
             continue
         text.refuse(
             key,
             f"is {show(value)}, and model_type {show(text.data.get('model_type'))} is one kvdocs "
             "does not know: what its layers keep would have to come from the model's code",
         )
-    return Family("assumed: no field hints at another layout")
+    source = "assumed: no field hints at another layout"
+    return Family(source, "listed" if listed else "full")
+
+
+def _lists_windows(text: Fields) -> bool:
+    """Whether `layer_types` says plainly which layers have the file's one window."""
+    words = text.items("layer_types") or []
+    return "sliding_attention" in words and set(map(str, words)) <= _PLAIN_WORDS
 
 
 def _check_generates(text: Fields) -> None:
