@@ -21,6 +21,8 @@ SWAP_SPACE_GIB: Final = 4
 """V0's default CPU pool per GPU (`--swap-space`, vLLM 0.1 to 0.10, `config.py`)."""
 BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Block sizes that vLLM's attention backends choose by themselves (`platforms/interface.py`)."""
+STAGE_SUM_TOLERANCE: Final = 0.02
+"""How near a need must be to that of all stages to count as their sum."""
 LARGEST_BLOCK: Final = 256
 """Largest block size in use for models whose layers all keep every token (TPU)."""
 AMBIGUOUS_RATIO: Final = 1.5
@@ -134,7 +136,7 @@ def slots(facts: Facts) -> Interval | None:
         return refused.interval
     if pool_meaning(facts) in (PoolMeaning.CONCURRENCY, PoolMeaning.ONE_GROUP):
         return None
-    if ambiguous_pool(facts):
+    if ambiguous_pool(facts) or (facts.layout and facts.layout.is_hybrid):
         return None
     return printed_pool(facts)
 
@@ -197,6 +199,19 @@ def has_fixed_cost(facts: Facts) -> bool:
     return need is not None and need[1].low > 0
 
 
+def sums_stages(facts: Facts) -> bool:
+    """Whether a refusal adds up all pipeline stages, as the config tells (a bug of vLLM 0.14)."""
+    layout, needed = facts.layout, facts.last("refusal_needed_bytes")
+    length = facts.max_model_len
+    if layout is None or needed is None or not length or facts.parallel("pipeline") == 1:
+        return False
+    whole = layout.bytes_per_token_all_layers * length
+    return (
+        layout.bytes_per_token_per_gpu * length < whole
+        and abs(needed.value - whole) <= STAGE_SUM_TOLERANCE * whole
+    )
+
+
 def pool_bytes(row: Row) -> Interval | None:
     """Bytes of a pool row of SGLang, TensorRT-LLM or llama.cpp: K and V together."""
     numbers = row.numbers
@@ -241,7 +256,7 @@ def _from_cpu_blocks(facts: Facts) -> Iterator[Evidence]:
 
 def _from_refusal(facts: Facts) -> Iterator[Evidence]:
     needed, length = facts.last("refusal_needed_bytes"), facts.max_model_len
-    if needed is None or not length or has_fixed_cost(facts):
+    if needed is None or not length or has_fixed_cost(facts) or sums_stages(facts):
         return
     block = block_size(facts)
     whole = math.ceil(length / block) * block

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from kvdocs.model import Model
     from kvdocs.startup_log.interval import Interval
     from kvdocs.startup_log.lines import Reading
     from kvdocs.startup_log.reader import Row, Start
@@ -70,11 +71,13 @@ class Facts:
         start: The start as read.
         settings: Flags by name: those of the log, overruled by those the caller gave.
         layout: What the config says, when one was given.
+        model: The config itself, parsed.
     """
 
     start: Start
     settings: Mapping[str, str]
     layout: KnownLayout | None = None
+    model: Model | None = None
 
     def rows(self, *names: str) -> list[Row]:
         """The rows of some line patterns, in order."""
