@@ -5,6 +5,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── ConfigError              a config.json that cannot be read right, so it is refused
 ├── CatalogError             a model or GPU that the catalogue does not hold
 ├── FlagError                a start-up flag or its value that a server would not take
+├── UsageError               a command line that cannot be carried out as it stands
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -37,6 +38,10 @@ class CatalogError(KvdocsError):
 
 class FlagError(KvdocsError):
     """A start-up flag, or its value, that a server would not take."""
+
+
+class UsageError(KvdocsError):
+    """A command line that cannot be carried out: a wrong argument, or a file that cannot be read."""
 
 
 class ParameterError(KvdocsError):
