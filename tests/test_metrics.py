@@ -487,12 +487,12 @@ def test_ten_thousand_mutations_never_make_reading_fail():
 )
 def test_time_grows_no_faster_than_the_text(start, repeated, end):
     def seconds(count):
-        begin = time.perf_counter()
+        begin = time.process_time()
         parse(start + repeated * count + end)
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
     # Four times the text; quadratic time would be sixteen times as long.
-    assert seconds(80_000) < 10 * min(seconds(20_000), seconds(20_000)) + 0.05
+    assert seconds(80_000) < 10 * min(seconds(20_000), seconds(20_000)) + 0.2
 
 
 def test_a_page_of_ten_thousand_engines_is_read():
