@@ -75,8 +75,8 @@ def _check_generates(text: Fields) -> None:
     if not names and _ENCODER_NAME.search(model_type.lower()):
         text.refuse(
             "model_type",
-            f"is {show(model_type)}, which sounds like an encoder; the language model's config.json "
-            "is needed",
+            f"is {show(model_type)}, which sounds like an encoder; the config.json of the language "
+            "model is needed",
         )
     if names and not any(isinstance(name, str) and _HINT_MODEL.search(name) for name in names):
         text.refuse(
