@@ -433,7 +433,7 @@ def test_layer_list_of_the_wrong_length_is_refused():
         ("3", "JSON object"),
         ('{"model_type": "llama"', "cut off"),
         ("model_type: llama", "starts with {"),
-        ('{"num_hidden_layers": NaN}', "NaN"),
+        ('{"model_type": "llama", "num_hidden_layers": NaN}', "num_hidden_layers is nan"),
         (b"\xff\xfe\x00", "UTF-8"),
         ("[" * 200_000, "not JSON"),
     ],
@@ -652,6 +652,13 @@ def test_exaone_4_letters_spell_the_pattern_and_the_last_layer_is_full():
     }
     full = parse_config(config).group(LayerKind.FULL)
     assert full[0].positions == (3, 5)
+
+
+def test_infinity_in_a_field_that_does_not_matter_is_no_obstacle():
+    # Mamba-2 configs carry "time_step_limit": [0.0, Infinity]
+    text = json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]})
+    assert "Infinity" in text
+    assert kv_cost(parse_config(text)).bytes_per_token == 131_072
 
 
 def test_encoder_by_name_is_refused_without_a_generating_architecture():

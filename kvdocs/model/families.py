@@ -728,8 +728,6 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "MiniMaxText01": "minimax_text_01",
         "MiniMaxM1": "minimax_m1",
         "nemotron_nas": "nemotron-nas",
-        "deci": "nemotron-nas",
-        "nemotron_h_puzzle": "nemotron_h",
         "qwen3_5": "qwen3_5_text",
         "qwen3_5_moe": "qwen3_5_moe_text",
         "phi4mm": "phi4_multimodal",

@@ -159,8 +159,8 @@ def too_long_for_model(max_model_len: int, limit: int) -> str:
         "model's config.json). To allow overriding this maximum, set the env var "
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme "
         "caution. If the model uses relative position encoding (RoPE), positions exceeding "
-        "derived_max_model_len lead to nan. If the model uses absolute position encoding, positions "
-        "exceeding derived_max_model_len will cause a CUDA array out-of-bounds error."
+        "derived_max_model_len lead to nan. If the model uses absolute position encoding, "
+        "positions exceeding derived_max_model_len will cause a CUDA array out-of-bounds error."
     )
 
 
