@@ -41,7 +41,7 @@ class FlagError(KvdocsError):
 
 
 class UsageError(KvdocsError):
-    """A command line that cannot be carried out: a wrong argument, or a file that cannot be read."""
+    """A command line that cannot be carried out: a wrong argument, or a file that is no use."""
 
 
 class ParameterError(KvdocsError):
