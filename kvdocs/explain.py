@@ -122,6 +122,8 @@ def explain(
     found = [*problems, *starts.several([item for item, _ in every], read.num_starts)]
     for check in _CHECKS:
         found.extend(check(facts))
+    if not found:
+        found.append(_no_capacity(facts))
     return Explanation(
         figures=_figures(facts),
         findings=tuple(sorted(_distinct(found), key=_gravity)),
@@ -199,6 +201,15 @@ def _version(facts: Facts) -> str:
         if "vllm_version" in row.words:
             return row.words["vllm_version"]
     return ""
+
+
+def _no_capacity(facts: Facts) -> Finding:
+    names = ", ".join(sorted({row.name for row in facts.start.rows}))
+    return Finding(
+        "no-capacity-lines",
+        f"Lines of a start were found ({names}), but none that states memory or capacity.",
+        "warning",
+    )
 
 
 def _nothing_found(read: StartupLog) -> Finding:

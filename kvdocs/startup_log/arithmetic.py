@@ -138,7 +138,24 @@ def slots(facts: Facts) -> Interval | None:
         return None
     if ambiguous_pool(facts) or (facts.layout and facts.layout.is_hybrid):
         return None
-    return printed_pool(facts)
+    pool = printed_pool(facts)
+    return _slots_printed_as(pool, facts) if pool else None
+
+
+def _slots_printed_as(pool: Interval, facts: Facts) -> Interval:
+    """Token slots of a one-group pool from its printed size.
+
+    Since 0.20 that is blocks / blocks per request x max_model_len, a little less than blocks x
+    block size when max_model_len does not fill its last block.
+    """
+    length, block = facts.max_model_len, block_size(facts)
+    if not length or length % block == 0 or pool.width:
+        return pool
+    per_request = math.ceil(length / block)
+    scale = per_request * block / length
+    if pool.low % block == 0:
+        return Interval(pool.low, pool.low * scale + block)
+    return exactly(round(pool.low * per_request / length + 0.5 / length) * block)
 
 
 def ambiguous_pool(facts: Facts) -> bool:
@@ -215,20 +232,19 @@ def sums_stages(facts: Facts) -> bool:
 def pool_bytes(row: Row) -> Interval | None:
     """Bytes of a pool row of SGLang, TensorRT-LLM or llama.cpp: K and V together."""
     numbers = row.numbers
-    if "kv_bytes" in numbers:
-        return numbers["kv_bytes"].interval
-    if "k_bytes" in numbers and "v_bytes" in numbers:
-        return numbers["k_bytes"].interval + numbers["v_bytes"].interval
-    return None
+    parts = ("kv_bytes",) if "kv_bytes" in numbers else ("k_bytes", "v_bytes")
+    if any(part not in numbers or numbers[part].interval.low <= 0 for part in parts):
+        return None
+    return sum((numbers[part].interval for part in parts), start=exactly(0))
 
 
 def evidence(facts: Facts) -> list[Evidence]:
-    """Every way this log tells the bytes per token per GPU of a vLLM start."""
-    return [
-        *_from_pool(facts),
-        *_from_cpu_blocks(facts),
-        *_from_refusal(facts),
-    ]
+    """Every way this log tells the bytes per token per GPU of a vLLM start.
+
+    What is not surely above zero (a cut or damaged line) tells nothing.
+    """
+    ways = (*_from_pool(facts), *_from_cpu_blocks(facts), *_from_refusal(facts))
+    return [way for way in ways if way.value.low > 0]
 
 
 def _from_pool(facts: Facts) -> Iterator[Evidence]:
@@ -302,6 +318,6 @@ def best_value(interval: Interval) -> float:
 def bytes_per_token(facts: Facts) -> Interval | None:
     """Bytes per token per GPU that this start implies, from all its lines together."""
     exact = facts.last("kv_bytes_per_token")
-    if exact:
+    if exact and exact.value > 0:
         return exactly(exact.value)
     return combined(evidence(facts))
