@@ -69,7 +69,7 @@ class NeverFitsError(KvdocsError):
 
 
 class UsageError(KvdocsError):
-    """A command line that cannot be carried out: a wrong argument, or a file that cannot be read."""
+    """A command line that cannot be carried out: a wrong argument, or a file that is no use."""
 
 
 class ParameterError(KvdocsError):

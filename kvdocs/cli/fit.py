@@ -49,7 +49,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--profile",
         choices=(REAL, LESSON_PROFILE),
-        help="real: the memory CUDA reports, vLLM's defaults, overheads from public logs (default); "
+        help="real: the memory CUDA reports, vLLM's defaults, overheads of public logs (default); "
         "lesson: the round numbers of the lesson (default for the lesson's own GPU)",
     )
     weights.add_arguments(parser)
@@ -114,7 +114,7 @@ def _question(args: Namespace) -> _Question:
 
 
 def _server_flags(args: Namespace) -> ServerFlags:
-    """vLLM's flags; in the lesson's profile its utilization comes first, so that yours wins."""
+    """Read vLLM's flags; the lesson's utilization comes first, so that a given one wins."""
     first = []
     if args.profile == LESSON_PROFILE:
         first = ["--gpu-memory-utilization", str(LESSON_UTILIZATION)]
@@ -218,5 +218,3 @@ def _with_measured(span: BudgetRange, args: Namespace) -> BudgetRange:
     if low == high:
         return BudgetRange(low=low, high=high, basis="measured, as given", sources=())
     return replace(span, low=low, high=high)
-
-

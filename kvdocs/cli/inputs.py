@@ -65,7 +65,7 @@ def open_binary(name: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     try:
-        handle = Path(name).open("rb")
+        handle = Path(name).open("rb")  # noqa: SIM115 - opening may fail, using it is not ours
     except (OSError, ValueError) as error:
         raise UsageError(_cannot_read(name, error)) from None
     with handle:

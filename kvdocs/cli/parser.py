@@ -24,6 +24,9 @@ COMMANDS: Final = {
 }
 """Name of every command, with what it does."""
 
+TOP_FLAGS: Final = ("-h", "--help", "--version")
+"""What may stand in the place of a command."""
+
 _WIDTH: Final = 96
 _SHOWN: Final = 60
 
@@ -94,8 +97,8 @@ def top_parser() -> Parser:
         prog="kvdocs",
         usage="kvdocs COMMAND …",
         description=f"Size the KV cache of an LLM server.\n\ncommands:\n{commands}",
-        epilog="`kvdocs COMMAND --help` explains a command. Exit status: 0 done, 2 bad input, "
-        "\n3 the server would not start.",
+        epilog="`kvdocs COMMAND --help` explains a command.\n"
+        "Exit status: 0 done, 2 bad input, 3 the server would not start.",
     )
     parser.add_argument("--version", action="version", version=f"kvdocs {__version__}")
     return parser
@@ -164,7 +167,9 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """
     near = difflib.get_close_matches(word, known, n=2, cutoff=0.6)
     return (
-        f"; did you mean {' or '.join(near)}?" if near else f"; allowed are {', '.join(sorted(known))}"
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else f"; allowed are {', '.join(sorted(known))}"
     )
 
 
@@ -176,5 +181,5 @@ def unknown_command(name: str) -> str:
         "'sise' is not a command; did you mean size?"
     """
     if name.startswith("-"):
-        return f"{name[:_SHOWN]} stands before the command; write `kvdocs COMMAND {name[:_SHOWN]}`"
+        return f"{name[:_SHOWN]} stands where a command is needed: {listed()}"
     return f"{name[:_SHOWN]!r} is not a command{nearest(name[:_SHOWN], list(COMMANDS))}"
