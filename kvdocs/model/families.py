@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,20 @@ CORE_FIELDS: Final = frozenset(core(0, 0, 0))
 """Defaults of these are used only inside a nested config, which is saved as the difference from
 its class. At the top of a file a missing one is an error."""
 
-_HEAD_128: Final = {"head_dim": 128}
+MULTI_HEAD_TYPES: Final = frozenset(
+    {
+        "baichuan",
+        "bloom",
+        "codegen",
+        "gpt2",
+        "gpt_neox",
+        "gptj",
+        "opt",
+        "persimmon",
+        "qwen",
+    }
+)
+"""Types whose class has no field for KV heads: one per query head."""
 
 _DENSE: Final = {
     "apertus": "apertus",
@@ -129,6 +142,8 @@ _DENSE_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 
 _DENSE_REMOTE: Final = {
     "aquila": "code in the model repository: LLaMA's layout",
+    "bailing_moe": _vllm("model_executor/models/bailing_moe.py"),
+    "bailing_moe_v2": _vllm("model_executor/models/bailing_moe.py"),
     "baichuan": "code in the model repository: one KV head per query head",
     "internlm": "code in the model repository: LLaMA's layout",
     "internlm2": _vllm("model_executor/models/internlm2.py"),
@@ -158,10 +173,6 @@ _HEAD_SIZE_IN_CLASS: Final = {
         "minimax_m2",
         core(62, 3072, 48, 8, head_dim=128, max_position_embeddings=196608),
     ),
-    "ministral3": (
-        "ministral3",
-        core(34, 4096, 32, 8, head_dim=128, max_position_embeddings=262144),
-    ),
     "nemotron": ("nemotron", core(32, 6144, 48, max_position_embeddings=4096)),
     "paddleocr_vl_text": (
         "paddleocr_vl",
@@ -185,6 +196,10 @@ _WINDOW_EVERY_LAYER: Final = {
         "ministral",
         core(32, 4096, 32, 8, sliding_window=4096, max_position_embeddings=131072),
     ),
+    "ministral3": (
+        "ministral3",
+        core(34, 4096, 32, 8, head_dim=128, max_position_embeddings=262144),
+    ),
     "mistral": (
         "mistral",
         core(32, 4096, 32, 8, sliding_window=4096, max_position_embeddings=131072),
@@ -192,6 +207,7 @@ _WINDOW_EVERY_LAYER: Final = {
     "mixtral": ("mixtral", core(32, 4096, 32, 8, max_position_embeddings=131072)),
     "phi3": ("phi3", core(32, 3072, 32, max_position_embeddings=4096)),
     "phi4_multimodal": ("phi4_multimodal", core(32, 3072, 32, 8, max_position_embeddings=131072)),
+    "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
     "phimoe": ("phimoe", core(32, 4096, 32, 8, max_position_embeddings=131072)),
     "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
 }
@@ -286,6 +302,11 @@ _INTERLEAVED: Final = {
         "cohere2",
         4,
         core(40, 8192, 64, sliding_window=4096, max_position_embeddings=8192),
+    ),
+    "cohere2_moe": (
+        "cohere2_moe",
+        4,
+        core(40, 8192, 64, head_dim=128, sliding_window=4096, max_position_embeddings=8192),
     ),
     "exaone4": (
         "exaone4",
@@ -422,8 +443,8 @@ _ENCODER_DECODERS: Final = [
 
 _NO_CACHE: Final = "an encoder keeps no KV cache between steps; a decoder's config.json is needed"
 _CROSS: Final = (
-    "an encoder-decoder also caches its encoder's keys and values, whose length the config does not "
-    "fix; a decoder-only model's config.json is needed"
+    "an encoder-decoder also caches its encoder's keys and values, whose length the config does "
+    "not fix; a decoder-only model's config.json is needed"
 )
 _FIXED_STATE: Final = "its recurrent state has a layout kvdocs does not know, and vLLM has no model"
 
@@ -555,13 +576,16 @@ _SPECIAL: Final = {
     "longcat_flash": Family(_vllm("model_executor/models/longcat_flash.py"), "double_latent"),
     # Recurrent layers
     "bamba": Family(
-        _transformers("bamba"), "attn_layer_indices", state="mamba2", defaults=_MAMBA_GRANITE
+        _transformers("bamba"),
+        "attn_layer_indices",
+        state="mamba2",
+        defaults={**_MAMBA_GRANITE, "num_key_value_heads": 8},
     ),
     "falcon_h1": Family(
         _transformers("falcon_h1"),
         "parallel",
         state="mamba2",
-        defaults={**_MAMBA_GRANITE, "mamba_d_ssm": 1024},
+        defaults={**_MAMBA_GRANITE, "mamba_d_ssm": 1024, "num_key_value_heads": 8},
     ),
     "falcon_mamba": Family(
         _transformers("falcon_mamba"),
@@ -577,6 +601,7 @@ _SPECIAL: Final = {
         "jamba",
         state="mamba1",
         defaults={
+            "num_key_value_heads": 8,
             "attn_layer_period": 8,
             "attn_layer_offset": 4,
             "mamba_d_state": 16,
@@ -615,14 +640,27 @@ _SPECIAL: Final = {
             "conv_kernel": 4,
         },
     ),
-    "minimax": Family(_transformers("minimax"), "minimax", state="lightning"),
-    "minimax_m1": Family("code in the model repository", "minimax", state="lightning"),
-    "minimax_text_01": Family("code in the model repository", "minimax", state="lightning"),
+    "minimax": Family(
+        _transformers("minimax"), "minimax", state="lightning", defaults={"num_key_value_heads": 8}
+    ),
+    "minimax_m1": Family(
+        "code in the model repository",
+        "minimax",
+        state="lightning",
+        defaults={"num_key_value_heads": 8},
+    ),
+    "minimax_text_01": Family(
+        "code in the model repository",
+        "minimax",
+        state="lightning",
+        defaults={"num_key_value_heads": 8},
+    ),
     "nemotron_h": Family(
         _vllm("model_executor/models/nemotron_h.py"),
         "nemotron_h",
         state="mamba2",
         defaults={
+            "num_key_value_heads": 8,
             "head_dim": 128,
             "ssm_state_size": 128,
             "mamba_num_heads": 128,
@@ -691,8 +729,6 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "MiniMaxText01": "minimax_text_01",
         "MiniMaxM1": "minimax_m1",
         "nemotron_nas": "nemotron-nas",
-        "deci": "nemotron-nas",
-        "nemotron_h_puzzle": "nemotron_h",
         "qwen3_5": "qwen3_5_text",
         "qwen3_5_moe": "qwen3_5_moe_text",
         "phi4mm": "phi4_multimodal",

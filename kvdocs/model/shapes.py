@@ -16,7 +16,13 @@ from kvdocs.model.patterns import block_attention
 
 HEADS: Final = ("num_attention_heads", "n_head", "num_heads", "n_heads")
 KV_HEADS: Final = ("num_key_value_heads", "n_head_kv", "num_kv_heads")
+HEAD_SIZES: Final = ("head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels")
 HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "n_embed", "dim")
+PER_LAYER_CONFIG: Final = "per_layer_config"
+"""Field of transformers 5 that overrides others for single layers
+(`integrations/heterogeneity/configuration_utils.py`)."""
+_OVERRIDABLE: Final = frozenset({"head_dim", *KV_HEADS})
+_NO_MATTER: Final = ("expert", "intermediate", "mlp", "moe", "rope", "partial_rotary")
 LAYERS: Final = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 
@@ -60,6 +66,7 @@ def kv_heads_of(text: Fields, *keys: str) -> int:
     heads = num_query_heads(text)
     kv_heads = text.optional_integer(*(keys or KV_HEADS))
     if kv_heads is None:
+        _check_may_be_missing(text)
         return heads
     if heads % kv_heads:
         text.refuse(
@@ -69,13 +76,23 @@ def kv_heads_of(text: Fields, *keys: str) -> int:
     return kv_heads
 
 
+def _check_may_be_missing(text: Fields) -> None:
+    """Where the class would fill in a fixed number, a file without one is likely cut short."""
+    fixed = text.withheld.get("num_key_value_heads")
+    if fixed is not None and "num_key_value_heads" not in text.data:
+        text.refuse(
+            "num_key_value_heads",
+            f"is missing; the class would take {fixed}, which is right by chance only: write it",
+        )
+
+
 def head_size_of(text: Fields, *keys: str) -> int:
     """Elements per head: as the file or class says, else hidden size over query heads.
 
     Raises:
         ConfigError: Neither there nor computable.
     """
-    size = text.optional_integer(*(keys or ("head_dim", "hidden_size_per_head")), least=0)
+    size = text.optional_integer(*(keys or HEAD_SIZES), least=0)
     if size:
         return size
     hidden = text.integer(*HIDDEN)
@@ -184,11 +201,11 @@ def _chatglm(text: Fields, _kind: LayerKind, _layer: int) -> Shape:
 
 
 def _gemma4(text: Fields, kind: LayerKind, _layer: int) -> Shape:
-    if kind != LayerKind.FULL:
+    if kind != LayerKind.FULL or text.has(PER_LAYER_CONFIG):
         return _plain(text, kind, 0)
     size = text.integer("global_head_dim")
     kv_heads = kv_heads_of(text)
-    if text.flag("attention_k_eq_v", default=True):
+    if text.flag("attention_k_eq_v"):
         kv_heads = text.optional_integer("num_global_key_value_heads") or kv_heads
     return Shape(kv_heads, size, size)
 
@@ -211,15 +228,14 @@ def _step3p5(text: Fields, kind: LayerKind, _layer: int) -> Shape:
 
 
 def _check_same(other: Fields, key: str, value: int) -> None:
-    """vLLM reads both only from the top (`vllm/model_executor/models/step3p5.py`)."""
+    """VLLM reads both only from the top (`vllm/model_executor/models/step3p5.py`)."""
     found = other.optional_integer(key)
     if found not in (None, value):
         other.refuse(key, f"is {found}, but the full layers have {value}; vLLM has one for both")
 
 
 def _block_configs(text: Fields, _kind: LayerKind, layer: int) -> Shape:
-    blocks = text.items("block_configs") or []
-    attention = block_attention(text, layer, blocks[layer])
+    attention = block_attention(text, layer, text.data["block_configs"][layer])
     heads = num_query_heads(text)
     kv_heads = attention.optional_integer("num_key_value_heads")
     if kv_heads is None:
@@ -254,12 +270,73 @@ SHAPES: Final[dict[str, Rule]] = {
 }
 """The rules by the name a family's row uses."""
 
-PER_LAYER: Final = frozenset({"block_configs"})
-"""Rules whose answer depends on the layer."""
+
+def _block_key(text: Fields, layer: int) -> object:
+    attention = block_attention(text, layer, text.data["block_configs"][layer]).data
+    return attention.get("num_key_value_heads"), attention.get("n_heads_in_group")
+
+
+def _same_key(_text: Fields, _layer: int) -> object:
+    return None
+
+
+def _changes_key(text: Fields, layer: int) -> object:
+    changes = overrides_of(text, layer)
+    return tuple((key, changes[key]) for key in sorted(_OVERRIDABLE & changes.keys()))
+
+
+def layer_key(text: Fields) -> Callable[[Fields, int], object]:
+    """What tells layers of one kind apart: nothing, unless the file says so layer by layer."""
+    if text.has(PER_LAYER_CONFIG):
+        return _changes_key
+    sometimes = ("indexer_types", "index_topk_pattern", "index_topk_freq")
+    if any(text.has(key) for key in sometimes):
+        return has_indexer
+    return _same_key
+
+
+PER_LAYER: Final[dict[str, Callable[[Fields, int], object]]] = {"block_configs": _block_key}
+"""Rules whose answer depends on the layer, and what it depends on."""
+
+
+def overrides_of(text: Fields, layer: int) -> dict[str, object]:
+    """What `per_layer_config` changes for one layer.
+
+    Raises:
+        ConfigError: It changes something whose effect on the cache is not known.
+    """
+    table = text.data.get(PER_LAYER_CONFIG)
+    if table is None:
+        return {}
+    if not isinstance(table, dict):
+        text.refuse(PER_LAYER_CONFIG, f"is {show(table)}; an object by layer number is needed")
+    named = [key for key in table if str(key).isdecimal() and int(key) == layer]
+    changes = table[named[0]] if named else {}
+    if not isinstance(changes, dict):
+        text.refuse(
+            PER_LAYER_CONFIG, f"holds {show(changes)} for layer {layer}; an object is needed"
+        )
+    for key in changes:
+        if key not in _OVERRIDABLE and not any(part in str(key) for part in _NO_MATTER):
+            text.refuse(
+                PER_LAYER_CONFIG, f"changes {show(key)} in layer {layer}, which is not known"
+            )
+    return changes
 
 
 def shape_of(rule: str, text: Fields, kind: LayerKind, layer: int) -> Shape:
     """The shape of one layer; a latent layer has the same one in every family."""
+    changes = overrides_of(text, layer)
+    if changes:
+        text = text.changed(changes)
     if kind == LayerKind.LATENT:
         return _latent(text, kind, layer)
-    return SHAPES[rule](text, kind, layer)
+    shape = SHAPES[rule](text, kind, layer)
+    heads = num_query_heads(text)
+    if heads % shape.num_kv_heads:
+        text.refuse(
+            "num_key_value_heads",
+            f"comes to {shape.num_kv_heads} in a {kind} layer, which does not divide the {heads} "
+            "query heads (num_attention_heads)",
+        )
+    return shape

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kvdocs.errors import ConfigError
-from kvdocs.sizing.groups import Group, group_layers
+from kvdocs.sizing.groups import Group, group_layers, merge
 from kvdocs.sizing.plan import Plan, Worker, plan_cache
 from kvdocs.sizing.specs import LayerSpec, Need, SpecKind
 
@@ -57,17 +57,17 @@ def capacity_case(case: Mapping[str, Any]) -> dict[str, Any]:
         >>> capacity_case(case)["num_blocks"]
         25600
     """
-    specs: dict[int, LayerSpec] = {}
+    specs: list[LayerSpec] = []
     workers: list[Worker] = []
     for entry in case["workers"]:
         if not (entry.get("tp_peer") and workers):
             held = _add_layers(entry["layers"], specs, case)
         workers.append(Worker(entry["available_bytes"], held))
-    hybrid = not (
-        case.get("disable_hybrid_kv_cache_manager") or case.get("disable_hybrid_kv_cache")
-    )
+    hybrid = not (case.get("disable_hybrid_kv_cache_manager") or case.get("disable_hybrid"))
     plan = plan_cache(
-        group_layers(specs, hybrid_manager=hybrid),
+        group_layers(
+            merge((spec, (layer,)) for layer, spec in enumerate(specs)), hybrid_manager=hybrid
+        ),
         workers,
         _need_of(case),
         max_model_len=case["max_model_len"],
@@ -88,13 +88,12 @@ def _need_of(case: Mapping[str, Any]) -> Need:
 
 
 def _add_layers(
-    layers: list[Mapping[str, Any]], specs: dict[int, LayerSpec], case: Mapping[str, Any]
+    layers: list[Mapping[str, Any]], specs: list[LayerSpec], case: Mapping[str, Any]
 ) -> frozenset[int]:
     first = len(specs)
     for layer in layers:
         spec = _spec_of(layer, case)
-        for _ in range(layer.get("n", 1)):
-            specs[len(specs)] = spec
+        specs += [spec] * layer.get("n", 1)
     return frozenset(range(first, len(specs)))
 
 
@@ -138,4 +137,4 @@ def _answer(plan: Plan) -> dict[str, Any]:
 
 
 def _group_row(group: Group) -> list[Any]:
-    return [group.name, len(group.layers), group.specs[0].block_size, group.page_bytes]
+    return [group.name, group.num_layers, group.block_size, group.page_bytes]

@@ -1,11 +1,13 @@
 """How vLLM puts layers into KV cache groups that share one pool of blocks.
 
-Source: vLLM 0.33.0 `vllm/v1/core/kv_cache_planning.py`, `get_kv_cache_groups`. A group has one block
-table; every layer in it has the same page size, and a block id belongs to one group at a time.
+Source: vLLM 0.33.0 `vllm/v1/core/kv_cache_planning.py`, `get_kv_cache_groups`. A group has one
+block table; every layer in it has the same page size, and a block id belongs to one group at a
+time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,41 +25,59 @@ DISABLED_MESSAGE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Layers with one spec.
+
+    Attributes:
+        spec: What each of them caches.
+        layers: Their numbers, ascending.
+    """
+
+    spec: LayerSpec
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Layers under one block table.
 
     Attributes:
-        layers: Names (here: numbers) of the layers.
-        specs: The layers' specs, in the same order. They differ only where vLLM makes one group of
-            layers that need the same number of token slots (`UniformTypeKVCacheSpecs`).
+        parts: Its layers by spec. More than one where vLLM makes one group of layers that need the
+            same number of token slots though their pages differ (`UniformTypeKVCacheSpecs`).
     """
 
-    layers: tuple[int, ...]
-    specs: tuple[LayerSpec, ...]
+    parts: tuple[Part, ...]
 
     @property
-    def is_uniform_type(self) -> bool:
-        """Whether the layers' pages differ."""
-        return len(set(self.specs)) > 1
+    def num_layers(self) -> int:
+        """Layers in the group."""
+        return sum(len(part.layers) for part in self.parts)
 
     @property
     def name(self) -> str:
-        """vLLM's class of the group's spec."""
-        return "UniformTypeKVCacheSpecs" if self.is_uniform_type else self.specs[0].kind.value
+        """VLLM's class of the group's spec."""
+        return "UniformTypeKVCacheSpecs" if len(self.parts) > 1 else self.parts[0].spec.kind.value
+
+    @property
+    def block_size(self) -> int:
+        """Tokens per block."""
+        return self.parts[0].spec.block_size
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one block over all layers of the group."""
+        return sum(part.spec.page_bytes * len(part.layers) for part in self.parts)
 
     @property
     def page_bytes(self) -> int:
-        """vLLM's page size of the group's spec: one layer's, or all layers' when they differ."""
-        if self.is_uniform_type:
-            return sum(spec.page_bytes for spec in self.specs)
-        return self.specs[0].page_bytes
+        """VLLM's page size of the group's spec: one layer's, or all layers' when they differ."""
+        return self.block_bytes if len(self.parts) > 1 else self.parts[0].spec.page_bytes
 
     def bytes_on(self, layers: frozenset[int]) -> int:
         """Bytes of one block on a worker that holds `layers`."""
         return sum(
-            spec.page_bytes
-            for layer, spec in zip(self.layers, self.specs, strict=True)
-            if layer in layers
+            part.spec.page_bytes * sum(layer in layers for layer in part.layers)
+            for part in self.parts
         )
 
 
@@ -76,16 +96,19 @@ class Grouping:
     @property
     def padding_bytes(self) -> int:
         """Bytes of each set of blocks (one per group) that no layer uses."""
-        widest = max(sum(spec.page_bytes for spec in group.specs) for group in self.groups)
-        used = sum(sum(spec.page_bytes for spec in group.specs) for group in self.groups)
-        return widest * len(self.groups) - used
+        sizes = [group.block_bytes for group in self.groups]
+        return max(sizes) * len(sizes) - sum(sizes)
 
 
-def group_layers(specs: dict[int, LayerSpec], *, hybrid_manager: bool = True) -> Grouping:
+NO_GROUPS: Final = Grouping(())
+"""The grouping of a model that caches nothing."""
+
+
+def group_layers(parts: Sequence[Part], *, hybrid_manager: bool = True) -> Grouping:
     """Group the layers of a whole model.
 
     Args:
-        specs: The spec of each layer, in model order.
+        parts: The layers by spec, in the order in which the specs first appear.
         hybrid_manager: False for `--disable-hybrid-kv-cache-manager`.
 
     Raises:
@@ -94,31 +117,40 @@ def group_layers(specs: dict[int, LayerSpec], *, hybrid_manager: bool = True) ->
     Examples:
         >>> full = LayerSpec(SpecKind.FULL, token_bytes=2048, block_size=16)
         >>> local = LayerSpec(SpecKind.SLIDING, token_bytes=2048, block_size=16, window=128)
-        >>> grouping = group_layers({0: full, 1: local, 2: local, 3: local})
-        >>> [(group.name, len(group.layers)) for group in grouping.groups]
+        >>> grouping = group_layers([Part(full, (0,)), Part(local, (1, 2, 3))])
+        >>> [(group.name, group.num_layers) for group in grouping.groups]
         [('FullAttentionSpec', 1), ('SlidingWindowSpec', 1), ('SlidingWindowSpec', 1), ...
     """
     log: list[str] = []
+    parts = list(parts)
     if not hybrid_manager:
-        specs = _promote_local(specs, log)
-    if _one_type(list(specs.values())):
-        return Grouping((Group(tuple(specs), tuple(specs.values())),), tuple(log))
-    unified = _one_page_size(specs)
-    return Grouping(_split(unified, log), tuple(log))
+        parts = _promote_local(parts, log)
+    if _one_type([part.spec for part in parts]):
+        return Grouping((Group(tuple(parts)),), tuple(log))
+    return Grouping(_split(_one_page_size(parts), log), tuple(log))
 
 
-def _promote_local(specs: dict[int, LayerSpec], log: list[str]) -> dict[int, LayerSpec]:
-    has_full = any(spec.kind in _WHOLE_CONTEXT for spec in specs.values())
-    has_local = any(spec.kind in _LOCAL for spec in specs.values())
-    if _one_type(list(specs.values())) or not (has_full and has_local):
-        return specs
+def _promote_local(parts: list[Part], log: list[str]) -> list[Part]:
+    kinds = {part.spec.kind for part in parts}
+    if _one_type([part.spec for part in parts]) or not (kinds & _LOCAL and kinds & _WHOLE_CONTEXT):
+        return parts
     log.append(DISABLED_MESSAGE)
-    sizes = {spec.block_size for spec in specs.values() if spec.kind in _WHOLE_CONTEXT}
+    sizes = {part.spec.block_size for part in parts if part.spec.kind in _WHOLE_CONTEXT}
     only = sizes.pop() if len(sizes) == 1 else 0
-    return {
-        layer: spec.as_full(only or spec.block_size) if spec.kind in _LOCAL else spec
-        for layer, spec in specs.items()
-    }
+    return merge(
+        (part.spec.as_full(only or part.spec.block_size), part.layers)
+        if part.spec.kind in _LOCAL
+        else (part.spec, part.layers)
+        for part in parts
+    )
+
+
+def merge(pieces: Iterable[tuple[LayerSpec, tuple[int, ...]]]) -> list[Part]:
+    """Put layers with equal specs together."""
+    found: dict[LayerSpec, list[int]] = {}
+    for spec, layers in pieces:
+        found.setdefault(spec, []).extend(layers)
+    return [Part(spec, tuple(sorted(layers))) for spec, layers in found.items()]
 
 
 def _one_type(specs: list[LayerSpec]) -> bool:
@@ -135,42 +167,30 @@ def _one_type(specs: list[LayerSpec]) -> bool:
     return all(spec.kind in {SpecKind.FULL, SpecKind.MLA} for spec in specs)
 
 
-def _one_page_size(specs: dict[int, LayerSpec]) -> dict[int, LayerSpec]:
-    largest = max(spec.page_bytes for spec in specs.values())
+def _one_page_size(parts: list[Part]) -> list[Part]:
+    largest = max(part.spec.page_bytes for part in parts)
     try:
-        return {layer: spec.scaled_to(largest) for layer, spec in specs.items()}
+        return merge((part.spec.scaled_to(largest), part.layers) for part in parts)
     except ValueError as error:
         raise ConfigError(
             f"vLLM cannot give the layers of this model one page size: {error}"
         ) from None
 
 
-def _split(specs: dict[int, LayerSpec], log: list[str]) -> tuple[Group, ...]:
+def _split(parts: list[Part], log: list[str]) -> tuple[Group, ...]:
     """Cut each kind of layer into groups of one size, padding the last."""
-    buckets = _buckets(specs)
-    counts = [len(bucket) for bucket in buckets]
+    counts = [len(part.layers) for part in parts]
     size = max(counts) if max(counts) < min(counts) * 1.5 else min(counts)
-    groups = []
-    for bucket in buckets:
-        padding = -len(bucket) % size
+    groups: list[Group] = []
+    for part in parts:
+        padding = -len(part.layers) % size
         if padding:
             log.append(
                 f"Add {padding} padding layers, may waste at most "
-                f"{padding / len(bucket) * 100:.2f}% KV cache memory"
+                f"{padding / len(part.layers) * 100:.2f}% KV cache memory"
             )
-        num_groups = -(-len(bucket) // size)
-        for first in range(num_groups):
-            layers = bucket[first::num_groups]
-            groups.append(Group(tuple(layers), tuple(specs[layer] for layer in layers)))
+        num_groups = -(-len(part.layers) // size)
+        groups += [
+            Group((Part(part.spec, part.layers[first::num_groups]),)) for first in range(num_groups)
+        ]
     return tuple(groups)
-
-
-def _buckets(specs: dict[int, LayerSpec]) -> list[list[int]]:
-    """Layers with equal specs, in order of first appearance.
-
-    Whole-context layers that differ only in the window they compute with merge, too.
-    """
-    buckets: dict[LayerSpec, list[int]] = {}
-    for layer, spec in specs.items():
-        buckets.setdefault(spec, []).append(layer)
-    return list(buckets.values())

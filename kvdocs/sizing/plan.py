@@ -88,6 +88,7 @@ def plan_cache(
     max_model_len: int,
     num_gpu_blocks_override: int | None = None,
     auto_fit: bool = False,
+    longest_of_interest: int = 0,
 ) -> Plan:
     """Plan the cache of one engine.
 
@@ -98,6 +99,8 @@ def plan_cache(
         max_model_len: Longest request, in tokens; with `auto_fit` the most it may become.
         num_gpu_blocks_override: `--num-gpu-blocks-override`.
         auto_fit: `--max-model-len -1`.
+        longest_of_interest: Up to which length to look for the longest that fits; at least
+            `max_model_len`.
     """
     log = list(grouping.log)
     per_block = tuple(_bytes_per_block(grouping.groups, worker) for worker in workers)
@@ -111,81 +114,63 @@ def plan_cache(
         available = tuple(num_gpu_blocks_override * block for block in per_block)
     # One block is never handed out (the null block), so the checks count without it.
     usable = [have - block for have, block in zip(available, per_block, strict=True)]
-    fits = _fitting_lengths(grouping.groups, need, usable, per_block, max_model_len)
+    most = max(max_model_len, longest_of_interest)
+    fits = [
+        _longest(grouping.groups, need, have // block, most)
+        for have, block in zip(usable, per_block, strict=True)
+    ]
     length = max_model_len
     refusal = None
     if auto_fit:
-        length, refusal = _auto_fit(fits, usable, max_model_len, log)
+        shorter = [min(fit, max_model_len) for fit in fits]
+        length, refusal = _auto_fit(shorter, usable, max_model_len, log)
     refusal = refusal or _refusal(grouping.groups, need, usable, per_block, length)
     num_blocks = 0
     if refusal is None:
         num_blocks = min(have // block for have, block in zip(available, per_block, strict=True))
-    plan = Plan(
+    request = blocks_per_request(grouping.groups, need, length)
+    if refusal is None:
+        log.append(capacity_line(num_blocks / request, length))
+    return Plan(
         grouping=grouping,
         num_blocks=num_blocks,
         bytes_per_block=per_block,
         available_bytes=available,
-        blocks_per_request=blocks_per_request(grouping.groups, need, length),
+        blocks_per_request=request,
         max_model_len=length,
         max_model_len_that_fits=min(fits),
         refusal=refusal,
-        log=(),
-    )
-    if refusal is None:
-        log.append(capacity_line(plan))
-    return _with_log(plan, log)
-
-
-def _with_log(plan: Plan, log: list[str]) -> Plan:
-    return Plan(
-        plan.grouping,
-        plan.num_blocks,
-        plan.bytes_per_block,
-        plan.available_bytes,
-        plan.blocks_per_request,
-        plan.max_model_len,
-        plan.max_model_len_that_fits,
-        plan.refusal,
-        tuple(log),
+        log=tuple(log),
     )
 
 
-def capacity_line(plan: Plan) -> str:
-    """The line vLLM prints since 0.29 when it starts (`update_kv_cache_capacity`)."""
+def capacity_line(max_concurrency: float, max_model_len: int) -> str:
+    """The line vLLM prints since 0.29 when it starts (`update_kv_cache_capacity`).
+
+    Examples:
+        >>> capacity_line(50.0, 8192)
+        'GPU KV cache size: 409,600 tokens, Maximum concurrency for 8,192 tokens per request: ...
+    """
     return (
-        f"GPU KV cache size: {plan.kv_cache_size_tokens:,} tokens, Maximum concurrency for "
-        f"{plan.max_model_len:,} tokens per request: {plan.max_concurrency:.2f}x"
+        f"GPU KV cache size: {int(max_concurrency * max_model_len):,} tokens, Maximum concurrency "
+        f"for {max_model_len:,} tokens per request: {max_concurrency:.2f}x"
     )
 
 
 def blocks_per_request(groups: Sequence[Group], need: Need, max_model_len: int) -> int:
     """Blocks one request of `max_model_len` tokens takes, over all groups."""
     return sum(
-        max(need.blocks(spec, max_model_len) for spec in set(group.specs)) for group in groups
+        max(need.blocks(part.spec, max_model_len) for part in group.parts) for group in groups
     )
 
 
 def _bytes_per_block(groups: Sequence[Group], worker: Worker) -> int:
     """The widest group on this worker; a worker without cached layers still holds its share."""
-    return max(max(group.bytes_on(worker.layers) for group in groups), 1)
+    return max(1, *(group.bytes_on(worker.layers) for group in groups))
 
 
 def _needed(groups: Sequence[Group], need: Need, per_block: int, max_model_len: int) -> int:
     return per_block * blocks_per_request(groups, need, max_model_len)
-
-
-def _fitting_lengths(
-    groups: Sequence[Group],
-    need: Need,
-    usable: Sequence[int],
-    per_block: Sequence[int],
-    most: int,
-) -> list[int]:
-    """The longest request that fits on each worker, 0 when not even one token does."""
-    return [
-        _longest(groups, need, have // block, most)
-        for have, block in zip(usable, per_block, strict=True)
-    ]
 
 
 def _longest(groups: Sequence[Group], need: Need, blocks: int, most: int) -> int:
@@ -222,7 +207,7 @@ def _refusal(
     per_block: Sequence[int],
     max_model_len: int,
 ) -> str | None:
-    """vLLM's text for the first worker that has too little, or None."""
+    """VLLM's text for the first worker that has too little, or None."""
     for have, block in zip(usable, per_block, strict=True):
         if have <= 0:
             return NO_MEMORY
@@ -234,17 +219,16 @@ def _refusal(
 
 
 def too_long(max_model_len: int, needed: int, have: int, longest: int) -> str:
-    """vLLM's refusal of a length that does not fit (the open bracket is vLLM's own)."""
+    """VLLM's refusal of a length that does not fit (the open bracket is vLLM's own)."""
     estimate = ""
     if longest > 0:
         estimate = (
-            "Based on the available memory, the estimated maximum model length is "
-            f"{longest}. "
+            f"Based on the available memory, the estimated maximum model length is {longest}. "
         )
     return (
         f"To serve at least one request with the model's max seq len ({max_model_len}), "
         f"({format_gib_as_vllm(needed)} GiB KV cache is needed, which is larger than the available "
         f"KV cache memory ({format_gib_as_vllm(have)} GiB). {estimate}Try increasing "
-        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing "
-        f"`max_model_len` when initializing the engine. {_SEE}"
+        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+        f"decreasing `max_model_len` when initializing the engine. {_SEE}"
     )

@@ -60,7 +60,7 @@ class LayerSpec:
 
     def as_full(self, block_size: int) -> LayerSpec:
         """The same layer kept for the whole context, as without the hybrid manager."""
-        return replace(self, kind=SpecKind.FULL, block_size=block_size)
+        return replace(self, kind=SpecKind.FULL, block_size=block_size, window=0)
 
     def scaled_to(self, page_bytes: int) -> LayerSpec:
         """The same layer with a page of `page_bytes`: more tokens per block, or padding.

@@ -48,7 +48,7 @@ class HowManyFit:
 
     def without(self, num_bytes: float) -> int:
         """How many would fit in some other amount of memory."""
-        return int(num_bytes // self.size.bytes_per_token) // self.longest
+        return int(num_bytes // self.size.cost.bytes_per_token) // self.longest
 
     @property
     def name(self) -> str:
@@ -105,22 +105,20 @@ def _hints(p: HowManyFit) -> tuple[str, ...]:
 
 def _solution(p: HowManyFit) -> tuple[str | Element, ...]:
     size = p.size
+    token, pool = size.cost.bytes_per_token, size.pool_tokens
     return (
         working(
             (
-                (
-                    f"{format_bytes(size.budget.kv_bytes, 'GB')} / {size.bytes_per_token:,} B = "
-                    f"{size.pool_tokens:,} tokens"
-                ),
+                f"{format_bytes(size.budget.kv_bytes, 'GB')} / {token:,} B = {pool:,} tokens",
                 "the pool",
             ),
             (
-                f"{size.pool_tokens:,} / {p.longest:,} = {size.pool_tokens / p.longest:.2f}",
+                f"{pool:,} / {p.longest:,} = {pool / p.longest:.2f}",
                 f"so {p.fit} whole requests of the longest kind",
             ),
         ),
         (
-            f"With the average you would have promised {size.pool_tokens // p.average:,}, and on "
+            f"With the average you would have promised {pool // p.average:,}, and on "
             "a day of whole files most of them would queue. In practice vLLM admits requests as "
             "they come and takes blocks as they grow, so more run at once on most days; the "
             "promise is what this number is for."

@@ -112,7 +112,7 @@ def _hints(p: MemoryParts) -> tuple[str, ...]:
         "bf16 is 2 bytes a parameter. Compute the weights first.",
         (
             "Workspace and CUDA context together are "
-            f"{format_bytes(LESSON.activation_bytes + LESSON.non_torch_bytes, 'GB')}. What is "
+            f"{format_bytes(p.parts['workspace'] + p.parts['CUDA context'], 'GB')}. What is "
             f"left of {format_bytes(p.size.budget.requested_bytes, 'GB')}?"
         ),
     )

@@ -43,6 +43,11 @@ class PoolPercent:
         return 100 * num_bytes / self.size.budget.total_bytes
 
     @property
+    def rest_bytes(self) -> float:
+        """Workspace and CUDA context."""
+        return self.size.budget.activation_bytes + self.size.budget.non_torch_bytes
+
+    @property
     def name(self) -> str:
         """The model's name without its maker."""
         return self.model.rpartition("/")[2].removesuffix("-Instruct")
@@ -84,7 +89,7 @@ def _hints(p: PoolPercent) -> tuple[str, ...]:
         "bf16 takes 2 bytes a parameter: how many GB are the weights?",
         (
             "Workspace and CUDA context take "
-            f"{format_bytes(LESSON.activation_bytes + LESSON.non_torch_bytes, 'GB')} more. All of "
+            f"{format_bytes(p.rest_bytes, 'GB')} more. All of "
             f"{format_bytes(p.size.budget.requested_bytes, 'GB')} that is left is pool."
         ),
     )
@@ -92,12 +97,11 @@ def _hints(p: PoolPercent) -> tuple[str, ...]:
 
 def _solution(p: PoolPercent) -> tuple[str | Element, ...]:
     budget = p.size.budget
-    rest = LESSON.activation_bytes + LESSON.non_torch_bytes
     return (
         working(
             (format_bytes(budget.requested_bytes, "GB"), "claimed"),
             (f"− {format_bytes(budget.weights_bytes, 'GB')}", "weights"),
-            (f"− {format_bytes(rest, 'GB')}", "workspace and CUDA context"),
+            (f"− {format_bytes(p.rest_bytes, 'GB')}", "workspace and CUDA context"),
             (f"= {format_bytes(budget.kv_bytes, 'GB')}", "KV pool"),
             (
                 f"/ {format_bytes(budget.total_bytes, 'GB')} = {p.percent(budget.kv_bytes):.1f} %",

@@ -68,7 +68,7 @@ def _misconceptions(p: PoolShare) -> Iterator[Misconception]:
     )
     yield Misconception(
         "forgot that weights come first",
-        int(p.after.budget.requested_bytes // p.after.bytes_per_token),
+        int(p.after.budget.requested_bytes // p.after.cost.bytes_per_token),
         "That would be the pool if it had the whole share to itself. Weights, workspace and "
         "CUDA context are in that share too.",
     )
@@ -92,7 +92,7 @@ def _hints(p: PoolShare) -> tuple[str, ...]:
             f"The share changes by {abs(p.utilization - LESSON.utilization):.2g} of the whole "
             f"GPU, {format_bytes(p.before.budget.total_bytes, 'GB')}. All of that is the pool's."
         ),
-        f"A token takes {p.before.bytes_per_token:,} bytes.",
+        f"A token takes {p.before.cost.bytes_per_token:,} bytes.",
     )
 
 
@@ -115,7 +115,7 @@ def _solution(p: PoolShare) -> tuple[str | Element, ...]:
                 f"− {format_bytes(held, 'GB')} = {format_bytes(after.budget.kv_bytes, 'GB')}",
                 "without weights, workspace and CUDA context",
             ),
-            (f"/ {after.bytes_per_token:,} B = {after.pool_tokens:,} tokens", "the KV pool"),
+            (f"/ {after.cost.bytes_per_token:,} B = {after.pool_tokens:,} tokens", "the KV pool"),
         ),
         (
             f"In proportion to the share it would have been {p.scaled_tokens:,}. But weights, "

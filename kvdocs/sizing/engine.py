@@ -1,0 +1,211 @@
+"""From a model and flags to the specs and workers that vLLM would plan with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from kvdocs.errors import FlagError
+from kvdocs.model.cost import (
+    boundary_layers,
+    kv_heads_per_gpu,
+    layer_state_bytes,
+    layer_token_bytes,
+    resolve_cache_dtype,
+    stage_bounds,
+)
+from kvdocs.model.layers import LayerGroup, LayerKind, Model
+from kvdocs.sizing.groups import Part, merge
+from kvdocs.sizing.specs import LayerSpec, Need, SpecKind
+
+if TYPE_CHECKING:
+    from kvdocs.flags import ServerFlags
+
+DEFAULT_BLOCK_SIZE: Final = 16
+"""Tokens per block (vLLM 0.33.0 `vllm/config/cache.py`, `DEFAULT_BLOCK_SIZE`)."""
+_MLA_BLOCK_SIZE: Final = 64
+"""Tokens per block FlashMLA prefers (Hopper); other MLA backends take 32 or 128."""
+_MLA_ALIGNMENT: Final = 128
+_SPEC_KINDS: Final = {
+    LayerKind.FULL: SpecKind.FULL,
+    LayerKind.LATENT: SpecKind.MLA,
+    LayerKind.SLIDING: SpecKind.SLIDING,
+    LayerKind.CHUNKED: SpecKind.CHUNKED,
+    LayerKind.RECURRENT: SpecKind.MAMBA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A model as one engine caches it.
+
+    Attributes:
+        parts: The cache layers by spec. A layer's number tells its place in the model.
+        stages: The numbers of the layers in each pipeline stage.
+        block_size: Tokens per block of the whole-context layers.
+        hybrid_manager: Whether windowed layers are kept by their window.
+        notes: What to know about the figures.
+    """
+
+    parts: tuple[Part, ...]
+    stages: tuple[frozenset[int], ...]
+    block_size: int
+    hybrid_manager: bool
+    notes: tuple[str, ...]
+
+
+def build_engine(model: Model, flags: ServerFlags, max_model_len: int) -> Engine:
+    """Lay out the caches of one engine.
+
+    Args:
+        model: The model.
+        flags: The server's flags.
+        max_model_len: Longest request in tokens: the block size of a model that has nothing but
+            recurrent states.
+
+    Raises:
+        FlagError: A split that vLLM would refuse for this model.
+        ConfigError: A cache dtype that cannot store this model's heads.
+    """
+    _check_split(model, flags)
+    dtype = resolve_cache_dtype(model, flags.kv_cache_dtype)
+    ranks = flags.tensor_parallel_size
+    groups = [
+        _with_state_dtype(group, flags) for group in model.layers if group.kind in _SPEC_KINDS
+    ]
+    specs = [_group_spec(group, dtype, ranks) for group in groups]
+    block_size, notes = _block_size(model, specs, flags)
+    if specs and all(spec.kind == SpecKind.MAMBA for spec in specs):
+        block_size = max_model_len
+    wide = boundary_layers(model, dtype)
+    pieces: list[tuple[LayerSpec, tuple[int, ...]]] = []
+    for number, (group, spec) in enumerate(zip(groups, specs, strict=True)):
+        layers = _numbers(group, number, len(groups))
+        narrow = tuple(layer for layer in layers if layer // len(groups) not in wide)
+        pieces.append((replace(spec, block_size=block_size), narrow))
+        if len(narrow) < len(layers):
+            in_16_bit = replace(_group_spec(group, "auto", ranks), block_size=block_size)
+            pieces.append((in_16_bit, tuple(sorted(set(layers) - set(narrow)))))
+    parts = sorted(merge(piece for piece in pieces if piece[1]), key=lambda part: part.layers[0])
+    return Engine(
+        parts=tuple(parts),
+        stages=_stages(model, flags, parts, len(groups)),
+        block_size=block_size,
+        hybrid_manager=_hybrid_manager(model, flags),
+        notes=notes,
+    )
+
+
+def _numbers(group: LayerGroup, index: int, num_groups: int) -> tuple[int, ...]:
+    """Numbers for a group's layers that keep the model's order and never collide.
+
+    A layer with two attentions of one kind (LongCat-Flash) keeps its number twice: both are on one
+    stage, and both count.
+    """
+    return tuple(position * num_groups + index for position in group.positions)
+
+
+def _stages(
+    model: Model, flags: ServerFlags, parts: list[Part], num_groups: int
+) -> tuple[frozenset[int], ...]:
+    bounds = stage_bounds(model.num_layers, flags.pipeline_parallel_size)
+    numbers = [layer for part in parts for layer in part.layers]
+    return tuple(
+        frozenset(number for number in numbers if first <= number // num_groups < end)
+        for first, end in bounds
+    )
+
+
+def _check_split(model: Model, flags: ServerFlags) -> None:
+    heads, size = model.num_attention_heads, flags.tensor_parallel_size
+    if heads % size:
+        raise FlagError(
+            f"Total number of attention heads ({heads}) must be divisible by tensor parallel size "
+            f"({size})."
+        )
+    for group in model.layers:
+        if group.num_kv_heads and group.kind != LayerKind.LATENT:
+            kv_heads_per_gpu(group.num_kv_heads, size)
+
+
+def _with_state_dtype(group: LayerGroup, flags: ServerFlags) -> LayerGroup:
+    """`--mamba-ssm-cache-dtype` wins over the model's own."""
+    if flags.mamba_ssm_cache_dtype == "auto" or group.kind != LayerKind.RECURRENT:
+        return group
+    state = tuple(
+        replace(piece, dtype=flags.mamba_ssm_cache_dtype) if piece.name == "state" else piece
+        for piece in group.state
+    )
+    return replace(group, state=state)
+
+
+def _group_spec(group: LayerGroup, dtype: str, tensor_parallel_size: int) -> LayerSpec:
+    """The spec of one layer of a group, for blocks of one token."""
+    kind = _SPEC_KINDS[group.kind]
+    if kind == SpecKind.MAMBA:
+        state_bytes = layer_state_bytes(group, tensor_parallel_size)
+        return LayerSpec(kind, 0, 1, state_bytes=state_bytes)
+    return LayerSpec(
+        kind,
+        token_bytes=layer_token_bytes(group, dtype, tensor_parallel_size),
+        block_size=1,
+        shape=(group.num_kv_heads, group.head_size, group.head_size_v, dtype),
+        window=group.window,
+    )
+
+
+def _block_size(
+    model: Model, specs: list[LayerSpec], flags: ServerFlags
+) -> tuple[int, tuple[str, ...]]:
+    """Tokens per block: as asked, else the backend's; raised for recurrent states.
+
+    Source: vLLM 0.33.0 `vllm/platforms/interface.py`, `update_block_size_for_backend` and
+    `_align_hybrid_block_size`.
+    """
+    latent = bool(model.group(LayerKind.LATENT))
+    notes: list[str] = []
+    size = flags.block_size
+    if size is None:
+        size = _MLA_BLOCK_SIZE if latent else DEFAULT_BLOCK_SIZE
+        if latent:
+            notes.append(
+                f"block size {size} is FlashMLA's (Hopper); other MLA backends take 32 or 128"
+            )
+    state = max((spec.state_bytes for spec in specs), default=0)
+    attention = [spec.token_bytes for spec in specs if spec.kind != SpecKind.MAMBA]
+    if not state or not attention:
+        return size, tuple(notes)
+    step = max(size, _MLA_ALIGNMENT) if latent else size
+    raised = step * -(-state // (step * attention[0]))
+    if raised > size:
+        notes.append(
+            f"block size raised from {size} to {raised} tokens so that a page of attention is no "
+            "smaller than a recurrent state"
+        )
+    return max(size, raised), tuple(notes)
+
+
+def _hybrid_manager(model: Model, flags: ServerFlags) -> bool:
+    """Chunked attention switches the hybrid manager off.
+
+    Source: vLLM 0.33.0 `vllm/config/vllm.py` (`attention_chunk_size`; the environment variable
+    `VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE` turns it on again).
+    """
+    return not flags.disable_hybrid_kv_cache_manager and not model.group(LayerKind.CHUNKED)
+
+
+def need_of(model: Model, flags: ServerFlags, max_num_batched_tokens: int) -> Need:
+    """What decides the blocks of a request.
+
+    Batches in flight: one per pipeline stage, and one more with asynchronous scheduling (vLLM
+    0.33.0 `vllm/config/vllm.py`, `max_concurrent_batches`). A recurrent state takes a second block
+    with prefix caching, which models without attention do not have (`MambaSpec`;
+    `vllm/config/model.py`, `is_prefix_caching_supported`).
+    """
+    has_attention = any(group.num_kv_heads for group in model.layers)
+    batches = flags.pipeline_parallel_size + bool(flags.async_scheduling)
+    return Need(
+        max_in_flight_tokens=max_num_batched_tokens * batches,
+        decode_context_parallel_size=flags.decode_context_parallel_size,
+        state_blocks=2 if flags.enable_prefix_caching and has_attention else 1,
+    )
