@@ -730,6 +730,7 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "nemotron_nas": "nemotron-nas",
         "qwen3_5": "qwen3_5_text",
         "qwen3_5_moe": "qwen3_5_moe_text",
+        "step3p7": "step3p5",
         "phi4mm": "phi4_multimodal",
         "phi3_v": "phi3",
         "phimoe_moe": "phimoe",

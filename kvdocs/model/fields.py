@@ -8,9 +8,9 @@ from typing import Any, Final, NoReturn
 
 from kvdocs.errors import ConfigError
 
-MAX_CONFIG_BYTES: Final = 2_000_000
-"""The largest text read as a config. The largest real ones (per-layer configs of Nemotron-NAS
-models, quantization lists) stay below 0.3 MB."""
+MAX_CONFIG_BYTES: Final = 8_000_000
+"""The largest text read as a config. The largest real one at hand lists every quantized module of
+a mixture of experts (MiniMax-M3-NVFP4) and has 3.1 MB."""
 _MAX_COUNT: Final = 10**9
 _MAX_LAYERS: Final = 10_000
 

@@ -8,7 +8,7 @@ kinds per layer. Most layers keep one thing; a tuple of two is attention beside 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from kvdocs.model.families import Family
 from kvdocs.model.fields import Fields, show
@@ -44,10 +44,19 @@ def listed_kinds(text: Fields, num_layers: int, *keys: str) -> Kinds | None:
         ConfigError: A word that is not known, or not one word per layer.
     """
     for key in keys or ("layer_types",):
-        words = text.items(key, length=num_layers)
+        words = _words(text, key, num_layers)
         if words is not None:
             return [(_kind_of(text, key, word),) for word in words]
     return None
+
+
+def _words(text: Fields, key: str, num_layers: int) -> list[Any] | None:
+    """One word per layer; some files list their multi-token-prediction layers behind them."""
+    words = text.items(key)
+    extra = text.optional_integer("num_nextn_predict_layers", least=0) or 0
+    if words is not None and extra and len(words) == num_layers + extra:
+        return words[:num_layers]
+    return text.items(key, length=num_layers)
 
 
 def _kind_of(text: Fields, key: str, word: object) -> LayerKind:
