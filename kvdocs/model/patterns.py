@@ -42,6 +42,10 @@ def listed_kinds(text: Fields, num_layers: int, *keys: str) -> Kinds | None:
 
     Raises:
         ConfigError: A word that is not known, or not one word per layer.
+
+    Examples:
+        >>> listed_kinds(Fields({"layer_types": ["mamba", "attention"]}), 2)
+        [(<LayerKind.RECURRENT: 'recurrent'>,), (<LayerKind.FULL: 'full'>,)]
     """
     for key in keys or ("layer_types",):
         words = _words(text, key, num_layers)
@@ -75,6 +79,10 @@ def window_of(text: Fields) -> int:
 
     `use_sliding_window: false` switches a window off that the file still names; 0 and null mean
     none (vLLM 0.33.0 `vllm/config/model.py`, `ModelConfig.__post_init__`).
+
+    Examples:
+        >>> window_of(Fields({"sliding_window": 4096, "use_sliding_window": False}))
+        0
     """
     if text.has("use_sliding_window") and not text.flag("use_sliding_window"):
         return 0
@@ -227,6 +235,10 @@ def indices(text: Fields, key: str, num_layers: int, *, first: int = 0) -> froze
 
     Raises:
         ConfigError: No list, or a number that names no layer.
+
+    Examples:
+        >>> sorted(indices(Fields({"kda_layers": [1, 3]}), "kda_layers", 4, first=1))
+        [0, 2]
     """
     values = text.items(key)
     if values is None:
@@ -384,7 +396,13 @@ def _block_kind(text: Fields, layer: int, block: object) -> tuple[LayerKind, ...
 
 
 def block_attention(text: Fields, layer: int, block: object) -> Fields:
-    """The `attention` object of one entry of `block_configs`."""
+    """The `attention` object of one entry of `block_configs`.
+
+    Examples:
+        >>> block = {"attention": {"no_op": True}}
+        >>> block_attention(Fields({}), 0, block).flag("no_op")
+        True
+    """
     inner = block.get("attention") if isinstance(block, dict) else None
     if not isinstance(inner, dict):
         text.refuse("block_configs", f"entry {layer} has no attention object; it is needed")

@@ -137,6 +137,13 @@ def requested_length(model: Model, flags: ServerFlags) -> int:
 
     Raises:
         FlagError: More than the model's own limit.
+
+    Examples:
+        >>> from kvdocs.model import parse_config
+        >>> model = parse_config({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12,
+        ...     "n_positions": 1024})
+        >>> requested_length(model, ServerFlags())
+        1024
     """
     limit = model.max_model_len
     if flags.max_model_len is None:

@@ -66,6 +66,13 @@ def build_engine(model: Model, flags: ServerFlags, max_model_len: int) -> Engine
     Raises:
         FlagError: A split that vLLM would refuse for this model.
         ConfigError: A cache dtype that cannot store this model's heads.
+
+    Examples:
+        >>> from kvdocs.flags import ServerFlags
+        >>> from kvdocs.model import parse_config
+        >>> model = parse_config({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12})
+        >>> build_engine(model, ServerFlags(), 1024).parts[0].spec.page_bytes
+        49152
     """
     _check_split(model, flags)
     dtype = resolve_cache_dtype(model, flags.kv_cache_dtype)
@@ -201,6 +208,13 @@ def need_of(model: Model, flags: ServerFlags, max_num_batched_tokens: int) -> Ne
     0.33.0 `vllm/config/vllm.py`, `max_concurrent_batches`). A recurrent state takes a second block
     with prefix caching, which models without attention do not have (`MambaSpec`;
     `vllm/config/model.py`, `is_prefix_caching_supported`).
+
+    Examples:
+        >>> from kvdocs.flags import ServerFlags
+        >>> from kvdocs.model import parse_config
+        >>> model = parse_config({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12})
+        >>> need_of(model, ServerFlags(), 2048).max_in_flight_tokens
+        4096
     """
     has_attention = any(group.num_kv_heads for group in model.layers)
     batches = flags.pipeline_parallel_size + bool(flags.async_scheduling)
