@@ -445,6 +445,10 @@ _CROSS: Final = (
     "an encoder-decoder also caches its encoder's keys and values, whose length the config does "
     "not fix; a decoder-only model's config.json is needed"
 )
+_COMPRESSED: Final = (
+    "beside a window its layers keep one vector per 4 or 128 tokens, in a layout that depends on the "
+    "GPU; kvdocs does not size that"
+)
 _FIXED_STATE: Final = "its recurrent state has a layout kvdocs does not know, and vLLM has no model"
 
 
@@ -698,12 +702,8 @@ _SPECIAL: Final = {
     ),
     "zamba2": Family(_transformers("zamba2"), "zamba2", shape="zamba2", state="mamba2"),
     # Refused
-    "deepseek_v4": Family(
-        "", refused="its layers compress the cache at several rates; kvdocs does not size that yet"
-    ),
-    "deepseek_v41": Family(
-        "", refused="its layers compress the cache at several rates; kvdocs does not size that yet"
-    ),
+    "deepseek_v4": Family("", refused=_COMPRESSED),
+    "deepseek_v41": Family("", refused=_COMPRESSED),
     "gpt_neo": Family("", refused="its local layers are cached differently by each engine"),
     "phi3small": Family("", refused="its block-sparse layers are not served by vLLM any more"),
     "recurrent_gemma": Family("", refused=_FIXED_STATE),
