@@ -207,8 +207,8 @@ _WINDOW_EVERY_LAYER: Final = {
     "mixtral": ("mixtral", core(32, 4096, 32, 8, max_position_embeddings=131072)),
     "phi3": ("phi3", core(32, 3072, 32, max_position_embeddings=4096)),
     "phi4_multimodal": ("phi4_multimodal", core(32, 3072, 32, 8, max_position_embeddings=131072)),
-    "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
     "phimoe": ("phimoe", core(32, 4096, 32, 8, max_position_embeddings=131072)),
+    "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
 }
 """A `sliding_window` in the file (or class) holds for every layer."""
 
@@ -446,8 +446,8 @@ _CROSS: Final = (
     "not fix; a decoder-only model's config.json is needed"
 )
 _COMPRESSED: Final = (
-    "beside a window its layers keep one vector per 4 or 128 tokens, in a layout that depends on the "
-    "GPU; kvdocs does not size that"
+    "beside a window its layers keep one vector per 4 or 128 tokens, in a layout that depends on "
+    "the GPU; kvdocs does not size that"
 )
 _FIXED_STATE: Final = "its recurrent state has a layout kvdocs does not know, and vLLM has no model"
 
