@@ -268,6 +268,11 @@ def test_only_layers_with_an_indexer_pay_for_it():
     assert model.count(LayerKind.LATENT) == 61
 
 
+def test_model_whose_cache_dtype_depends_on_the_gpu_says_so():
+    config = config_of("deepseek-ai/DeepSeek-V3.2") | {"model_type": "glm_moe_dsa"}
+    assert any("Blackwell" in note for note in parse_config(config).notes)
+
+
 def test_longcat_has_two_latents_in_each_layer():
     config = {
         "model_type": "longcat_flash",

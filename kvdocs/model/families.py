@@ -37,6 +37,7 @@ class Family:
         period: Every how many layers one keeps the whole context, where the class fixes it.
         defaults: Values the class fills in for missing fields.
         refused: Why such a model is refused, or empty.
+        note: What to know about such a model's cache, or empty.
     """
 
     source: str
@@ -46,6 +47,7 @@ class Family:
     period: int = 0
     defaults: Mapping[str, Any] = field(default_factory=dict)
     refused: str = ""
+    note: str = ""
 
 
 def core(
@@ -386,6 +388,13 @@ _LATENT: Final = {
 }
 """Types vLLM caches as one latent per token (`is_deepseek_mla` in its config convertor)."""
 
+_LATENT_NOTES: Final = {
+    "glm_moe_dsa": (
+        "on Blackwell GPUs vLLM takes an fp8 cache for this model unless told otherwise (vLLM "
+        "0.33.0, vllm/model_executor/models/config.py)"
+    ),
+}
+
 _ENCODERS: Final = [
     "albert",
     "bert",
@@ -470,7 +479,7 @@ def _table() -> dict[str, Family]:
     for name, (module, period, defaults) in _FIRST_FULL.items():
         rows[name] = Family(_transformers(module), "first_full", period=period, defaults=defaults)
     for name, source in _LATENT.items():
-        rows[name] = Family(source, "latent")
+        rows[name] = Family(source, "latent", note=_LATENT_NOTES.get(name, ""))
     rows.update({name: Family("", refused=_NO_CACHE) for name in _ENCODERS})
     rows.update({name: Family("", refused=_CROSS) for name in _ENCODER_DECODERS})
     return rows
@@ -558,6 +567,7 @@ _SPECIAL: Final = {
     "mllama_text_model": Family(
         _transformers("mllama"),
         "cross_attention_layers",
+        note="cross-attention layers keep K and V of the image only; these are not counted",
         defaults=core(40, 4096, 32, 8, cross_attention_layers=[3, 8, 13, 18, 23, 28, 33, 38]),
     ),
     "qwen3_moe": Family(
