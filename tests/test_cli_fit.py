@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 
 from kvdocs.catalog import get_model, models
+from kvdocs.cli import fit
 from kvdocs.cli.parameters import count_parameters, why_not_counted
 from kvdocs.cli.twins import find_twin
 from kvdocs.errors import ConfigError
@@ -192,6 +193,14 @@ class TestReal:
         ).document  # fmt: skip
         assert document["starts"] is True
         assert document["max_model_len"] == (2 * GIB // 131_072 // 16 - 1) * 16
+
+    @pytest.mark.parametrize("flag", fit.NO_BEARING)
+    def test_a_flag_without_bearing_changes_nothing(self, kvdocs, flag):
+        version = ("--vllm-version", "0.17.0") if flag == "--swap-space" else ()
+        words = ("fit", "llama-3.1-8b", "--gpu", "h100", "--json", *version)
+        with_flag = kvdocs(*words, *filter(None, (flag, fit.NO_BEARING[flag])))
+        assert with_flag.status == 0
+        assert with_flag == kvdocs(*words)
 
     def test_copies_of_the_server_are_counted(self, kvdocs):
         words = ("fit", "llama-3.1-8b", "--gpu", "h100", "-tp", "2", "-dp", "3", "--json")
