@@ -44,7 +44,7 @@ NO_BEARING: Final = {
     "--swap-space": "2",
     "--watermark": "0.1",
 }
-"""Flags of `kvdocs.flags` that change how a server runs, not what kvdocs says fits; each with a value."""
+"""Flags of `kvdocs.flags` that change how a server runs, not what fits here; each with a value."""
 VLLM_FLAGS: Final = tuple(name for name in flag_names() if name not in NO_BEARING)
 """Flags of vLLM that bear on the answer; its other flags are accepted and change nothing."""
 EPILOG: Final = (
