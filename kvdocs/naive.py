@@ -304,14 +304,16 @@ def _mebibytes(num_bytes: int) -> str:
     return format_number(num_bytes / 2**20, 0 if num_bytes >= 2**30 else 1)
 
 
-def _table_row(comparison: Comparison) -> str:
+def _table_row(comparison: Comparison, tokens: int) -> str:
+    short = comparison.id.rpartition("/")[2]
+    length = "" if comparison.tokens == tokens else f", {comparison.tokens:,} tokens"
+    says = _mebibytes(comparison.naive_bytes)
+    with_query = _mebibytes(comparison.naive_query_heads_bytes)
     cells = (
-        f"`{comparison.id}`",
-        f"{comparison.tokens:,}",
+        f"[{short}](https://huggingface.co/{comparison.id}){length}",
         _mebibytes(comparison.right_bytes),
-        _mebibytes(comparison.naive_bytes),
-        format_ratio(comparison.ratio),
-        format_ratio(comparison.query_heads_ratio),
+        f"{says}&nbsp;({format_ratio(comparison.ratio)})",
+        f"{with_query}&nbsp;({format_ratio(comparison.query_heads_ratio)})",
         "; ".join(comparison.reasons) or "the formula holds",
     )
     return f"| {' | '.join(cells)} |"
@@ -325,11 +327,12 @@ def table(*, tokens: int = TOKENS) -> str:
 
     Examples:
         >>> print(table().splitlines()[0])
-        | Model | Tokens | Right, MiB | Formula, MiB | Formula | With query heads | Why |
+        | Model | Right, MiB | Formula, MiB | With query heads, MiB | Why |
     """
-    head = "| Model | Tokens | Right, MiB | Formula, MiB | Formula | With query heads | Why |"
-    rule = "| :-- | --: | --: | --: | --: | --: | :-- |"
-    return "\n".join([head, rule, *map(_table_row, comparisons(tokens=tokens))])
+    head = "| Model | Right, MiB | Formula, MiB | With query heads, MiB | Why |"
+    rule = "| :-- | --: | --: | --: | :-- |"
+    rows = (_table_row(comparison, tokens) for comparison in comparisons(tokens=tokens))
+    return "\n".join([head, rule, *rows])
 
 
 def summary(*, tokens: int = TOKENS) -> str:
@@ -346,7 +349,7 @@ def summary(*, tokens: int = TOKENS) -> str:
     low = min(found, key=lambda each: each.ratio)
     return (
         f"Of {len(found)} models the formula is right for {right}, its variant with query heads "
-        f"for {with_query}. At worst it says {format_ratio(high.ratio)} (`{high.id}`) and "
+        f"for {with_query}. At worst it gives {format_ratio(high.ratio)} (`{high.id}`) and "
         f"{format_ratio(low.ratio)} (`{low.id}`) of what the model keeps."
     )
 

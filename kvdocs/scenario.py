@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kvdocs.catalog import CatalogModel, get_gpu, get_model
+from kvdocs.flags import ServerFlags
 from kvdocs.gpu import Gpu
-from kvdocs.model import kv_cost
-from kvdocs.units import GB, format_bytes
+from kvdocs.model import KVCost, kv_cost
+from kvdocs.sizing import Budget, Capacity, capacity, lesson_budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,6 @@ class Scenario:
         model: Catalogue id of the model it serves.
         gpu: Catalogue id of its GPU.
         utilization: `--gpu-memory-utilization`.
-        activation_bytes: Workspace: the activation peak of a forward pass.
-        non_torch_bytes: The CUDA context.
         block_size: Tokens per block.
     """
 
@@ -29,8 +28,6 @@ class Scenario:
     model: str = "meta-llama/Llama-3.1-8B"
     gpu: str = "lesson-h100-80gb"
     utilization: float = 0.9
-    activation_bytes: float = 1.5 * GB
-    non_torch_bytes: float = 1.0 * GB
     block_size: int = 16
 
 
@@ -39,81 +36,51 @@ LESSON: Final = Scenario()
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """How vLLM divides one GPU when it starts, in bytes.
-
-    Attributes:
-        total_bytes: The whole GPU.
-        utilization: Share of it that vLLM may use.
-        weights_bytes: Model weights.
-        activation_bytes: Workspace of a forward pass.
-        non_torch_bytes: CUDA context.
-    """
-
-    total_bytes: float
-    utilization: float
-    weights_bytes: float
-    activation_bytes: float
-    non_torch_bytes: float
-
-    @property
-    def requested_bytes(self) -> float:
-        """What vLLM claims."""
-        return self.total_bytes * self.utilization
-
-    @property
-    def kv_bytes(self) -> float:
-        """What is left for the KV pool; negative when the rest does not fit."""
-        return (
-            self.requested_bytes - self.weights_bytes - self.activation_bytes - self.non_torch_bytes
-        )
-
-    def lines(self) -> tuple[str, ...]:
-        """Print the subtraction, a term a line."""
-        terms = (
-            (
-                "",
-                self.requested_bytes,
-                f"{self.utilization:g} of {format_bytes(self.total_bytes, 'GB')}",
-            ),
-            ("-", self.weights_bytes, "weights"),
-            ("-", self.activation_bytes, "workspace"),
-            ("-", self.non_torch_bytes, "CUDA context"),
-            ("=", self.kv_bytes, "KV pool"),
-        )
-        return tuple(f"{sign:1} {value / GB:6.2f} GB  {name}" for sign, value, name in terms)
-
-
-@dataclass(frozen=True, slots=True)
 class LessonSize:
-    """What fits on a GPU, in the lesson's round numbers.
+    """What fits on one GPU, in the lesson's round numbers.
 
     Attributes:
         model: The model.
         gpu: The GPU.
         budget: How its memory is divided.
-        bytes_per_token: KV bytes of one token.
+        cost: What one token and one sequence cost.
+        capacity: What the pool holds, and whether the server starts.
     """
 
     model: CatalogModel
     gpu: Gpu
     budget: Budget
-    bytes_per_token: int
+    cost: KVCost
+    capacity: Capacity
 
     @property
-    def starts(self) -> bool:
+    def has_pool(self) -> bool:
         """Whether anything is left for the pool."""
         return self.budget.kv_bytes > 0
 
     @property
     def pool_tokens(self) -> int:
-        """Tokens the pool holds, before rounding to blocks."""
-        return max(0, int(self.budget.kv_bytes // self.bytes_per_token))
+        """Tokens the pool holds, before rounding to blocks; 0 without a pool."""
+        return self.capacity.kv_pool_tokens if self.has_pool else 0
 
     @property
     def num_blocks(self) -> int:
         """Whole blocks in the pool."""
         return self.pool_tokens // LESSON.block_size
+
+
+def weights_bytes(entry: CatalogModel) -> float:
+    """Bytes of the weights as the lesson reckons: parameters to three digits, 2 bytes each.
+
+    A checkpoint that is not released in 16 bit keeps its own size.
+
+    Examples:
+        >>> weights_bytes(get_model("meta-llama/Llama-3.1-8B"))
+        16060000000
+    """
+    if entry.weight_dtype in {"bfloat16", "float16"}:
+        return 2 * entry.num_parameters_rounded
+    return entry.weight_bytes
 
 
 def size_lesson(
@@ -122,20 +89,33 @@ def size_lesson(
     gpu: str = LESSON.gpu,
     utilization: float = LESSON.utilization,
     kv_cache_dtype: str = "auto",
+    max_model_len: int | None = None,
 ) -> LessonSize:
-    """Size a server with the lesson's round numbers.
+    """Size a server on one GPU with the lesson's round numbers.
+
+    Args:
+        model: Catalogue id.
+        gpu: Catalogue id; vLLM takes its share of the memory CUDA reports.
+        utilization: `--gpu-memory-utilization`.
+        kv_cache_dtype: `--kv-cache-dtype`.
+        max_model_len: Longest request in tokens; the model's own limit when None.
+
+    Raises:
+        KvdocsError: An unknown model or GPU, or a flag that vLLM would refuse.
 
     Examples:
-        >>> size_lesson().pool_tokens
-        407714
+        >>> size = size_lesson()
+        >>> size.budget.kv_bytes, size.pool_tokens, size.num_blocks
+        (53440000000, 407714, 25482)
     """
     entry, card = get_model(model), get_gpu(gpu)
-    budget = Budget(
-        total_bytes=card.total_memory_bytes,
-        utilization=utilization,
-        weights_bytes=2 * entry.num_parameters_rounded,
-        activation_bytes=LESSON.activation_bytes,
-        non_torch_bytes=LESSON.non_torch_bytes,
+    lesson = lesson_budget(card, weights_bytes=weights_bytes(entry), utilization=utilization)
+    budget = replace(lesson, total_bytes=card.total_memory_bytes)
+    flags = ServerFlags(kv_cache_dtype=kv_cache_dtype, max_model_len=max_model_len)
+    return LessonSize(
+        model=entry,
+        gpu=card,
+        budget=budget,
+        cost=kv_cost(entry.model, kv_cache_dtype=kv_cache_dtype),
+        capacity=capacity(entry.model, budget, flags),
     )
-    cost = kv_cost(entry.model, kv_cache_dtype=kv_cache_dtype)
-    return LessonSize(entry, card, budget, cost.bytes_per_token)

@@ -35,19 +35,21 @@ LESSON_FIELDS: Final = (
 BLOCKS: Final = ("kv-widget", "kv-predict")
 """Custom elements that stand as blocks of their own."""
 
-_FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})python (?P<options>.*\bexec=.*)$", re.M)
+_FENCE: Final = re.compile(
+    r"^(?P<indent> *)(?P<ticks>`{3,})python (?P<options>.*\bexec=.*)$", re.MULTILINE
+)
 _session = ""
 
 
 class BlockElements(Extension):
-    """Tell Markdown that the lesson's own elements are blocks, so that it puts no `<p>` around them."""
+    """Tell Markdown that the lesson's own elements are blocks: no `<p>` around them."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - Markdown's name
         """Add the elements to the block-level ones."""
         md.block_level_elements.extend(BLOCKS)
 
 
-def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001, FBT001
+def on_startup(command: str, dirty: bool) -> None:  # noqa: FBT001
     """Keep the process alive between builds, so that a changed `kvdocs` is imported anew."""
 
 
@@ -57,7 +59,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         del sys.modules[name]
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    config.markdown_extensions.append(BlockElements())
+    config.markdown_extensions.append(BlockElements())  # type: ignore[arg-type]
     spans = config.mdx_configs.setdefault("pymdownx.inlinehilite", {})
     spans["custom_inline"] = [{"name": "fig", "class": "kv-inline", "format": inline_figure}]
     return config
@@ -95,3 +97,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if missing:
             raise PluginError(f"docs/{page.file.src_uri}: front matter lacks {', '.join(missing)}")
     return _FENCE.sub(rf'\g<indent>\g<ticks>python \g<options> session="{_session}"', markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Name the theme's search dialog, which it leaves without a name for screen readers."""
+    dialog = 'data-md-component="search" role="dialog"'
+    if dialog not in output:
+        raise PluginError(
+            "the theme's search dialog has changed; see on_post_page in overrides/hooks.py"
+        )
+    return output.replace(dialog, f'{dialog} aria-label="Search"')

@@ -1,7 +1,7 @@
+from html.parser import HTMLParser
+
 from hypothesis import given
 from hypothesis import strategies as st
-
-from html.parser import HTMLParser
 
 from kvdocs.html import h, svg
 

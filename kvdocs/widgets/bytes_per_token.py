@@ -174,13 +174,34 @@ def _read_model(model: str, config: str) -> Model:
 def _caption(model: Model, cost: KVCost) -> str:
     if cost.window_tokens or cost.constant_bytes_per_sequence:
         return (
-            "Notice that one number cannot describe this model: some of its layers stop growing, so a long "
-            "conversation costs less than bytes per token times its length."
+            "Notice that one number cannot describe this model: some of its layers stop growing, "
+            "so a long conversation costs less than bytes per token times its length."
         )
     return (
-        f"Notice what is missing: nothing here depends on the prompt or the load. "
-        f"{model.name} writes these {cost.bytes_per_token:,} bytes for every token, the first and the last."
+        "Notice what is missing: nothing here depends on the prompt or the load. "
+        f"{model.name} writes these {cost.bytes_per_token:,} bytes for every token, "
+        "the first and the last."
     )
+
+
+def _python(model: str, kv_cache_dtype: str, *, pasted: bool) -> str:
+    if pasted:
+        lines = [
+            "from pathlib import Path",
+            "",
+            "from kvdocs.model import kv_cost, parse_config",
+            "",
+            'model = parse_config(Path("config.json").read_text("utf-8"))',
+        ]
+    else:
+        lines = [
+            "from kvdocs.catalog import get_model",
+            "from kvdocs.model import kv_cost",
+            "",
+            f"model = get_model({model!r}).model",
+        ]
+    cost = f"kv_cost(model, kv_cache_dtype={kv_cache_dtype!r})"
+    return "\n".join([*lines, f"print({cost}.bytes_per_token)"])
 
 
 def draw(*, model: str, kv_cache_dtype: str, config: str) -> View:
@@ -199,27 +220,13 @@ def draw(*, model: str, kv_cache_dtype: str, config: str) -> View:
         cost = kv_cost(read, kv_cache_dtype=kv_cache_dtype)
     except (ConfigError, FlagError) as error:
         raise ParameterError(str(error), name="kv_cache_dtype") from error
-    source = (
-        f"parse_config(open('config.json').read())"
-        if config.strip()
-        else f"get_model({model!r}).model"
-    )
     return View(
-        title=f"{read.name}: one token takes {format_bytes(cost.bytes_per_token, 'KiB')} of the cache",
+        title=f"{read.name}: one token takes {format_bytes(cost.bytes_per_token, 'KiB')}",
         picture=_picture(read, cost),
         figures=_figures(cost),
         caption=_caption(read, cost),
         table=_table(read, cost),
-        python="\n".join(
-            (
-                "from kvdocs.model import kv_cost, parse_config"
-                if config.strip()
-                else "from kvdocs.catalog import get_model\nfrom kvdocs.model import kv_cost",
-                "",
-                f"model = {source}",
-                f"print(kv_cost(model, kv_cache_dtype={kv_cache_dtype!r}).bytes_per_token)",
-            )
-        ),
+        python=_python(model, kv_cache_dtype, pasted=bool(config.strip())),
         announce=f"{read.name}: {cost.bytes_per_token:,} bytes per token.",
     )
 

@@ -99,15 +99,9 @@ class Range:
             value=raw,
             aria_valuetext=self._shown(raw),
         )
-        value = h("output", self._shown(raw))
-        return _field(
-            self,
-            h(
-                "label",
-                h("span", h("span", self.label), value, class_="kv-label"),
-                slider,
-            ),
-        )
+        # Beside the label, not in it: a control's name must not change with its value.
+        value = h("span", self._shown(raw), class_="kv-range-value", aria_hidden="true")
+        return _field(self, h("label", h("span", self.label, class_="kv-label"), slider), value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def layer_token_bytes(group: LayerGroup, kv_cache_dtype: str) -> tuple[int, ...]
         One entry a box of the picture; empty when the layer writes none.
     """
     if group.kind is LayerKind.LATENT:
-        return (latent_bytes(kv_cache_dtype, group.head_size, group.rope_head_size),)
+        return (latent_bytes(kv_cache_dtype, group.head_size),)
     if group.num_kv_heads == 0:
         return ()
     pair = head_bytes(kv_cache_dtype, group.head_size, group.head_size_v)

@@ -29,7 +29,7 @@ def _segments(size: LessonSize) -> tuple[Segment, ...]:
 
 def _nvidia_smi(size: LessonSize) -> Element:
     total = size.gpu.nvidia_smi_memory_bytes // MIB
-    used = int(size.budget.requested_bytes // MIB) if size.starts else 0
+    used = int(size.budget.requested_bytes // MIB) if size.has_pool else 0
     usage = f"{used}MiB / {total}MiB"
     return h(
         "pre",
@@ -50,11 +50,10 @@ def _picture(size: LessonSize) -> Element:
     budget = size.budget
     share = format_number(budget.utilization, 2)
     requested = format_number(budget.requested_bytes / GB)
-    if not size.starts:
+    reach, segments = budget.total_bytes, _segments(size)
+    if not size.has_pool:
         reach = max(budget.total_bytes, budget.weights_bytes)
-        segments = (Segment(MemoryKind.WEIGHTS, budget.weights_bytes),)
-    else:
-        reach, segments = budget.total_bytes, _segments(size)
+        segments = segments[:1]
     bar = memory_bar(
         segments,
         total_bytes=reach,
@@ -62,6 +61,16 @@ def _picture(size: LessonSize) -> Element:
         limit_text=f"vLLM may use {share} of the GPU: {requested} GB",
     )
     return h("div", bar, _nvidia_smi(size))
+
+
+def _tokens_formula(size: LessonSize) -> str:
+    if size.cost.windows or size.cost.constant_bytes_per_sequence:
+        return (
+            f"in requests of {size.capacity.max_model_len:,}:"
+            f" {format_number(size.capacity.max_concurrency)} at once"
+        )
+    pool = format_number(max(0, size.budget.kv_bytes) / GB)
+    return f"{pool} GB ÷ {size.cost.bytes_per_token:,} B a token"
 
 
 def _figures(size: LessonSize) -> tuple[Figure, ...]:
@@ -88,7 +97,7 @@ def _figures(size: LessonSize) -> tuple[Figure, ...]:
         "Tokens the pool holds",
         f"{size.pool_tokens:,}",
         "tokens",
-        f"{format_number(max(0, budget.kv_bytes) / GB)} GB ÷ {size.bytes_per_token:,} B a token",
+        _tokens_formula(size),
     )
     return tokens, pool, requested
 
@@ -108,7 +117,7 @@ def _table(size: LessonSize) -> Table:
 
 def _title(size: LessonSize) -> str:
     share = size.budget.requested_bytes / size.budget.total_bytes
-    if not size.starts:
+    if not size.has_pool:
         need = format_bytes(size.budget.weights_bytes, "GB")
         return f"{size.model.id} does not start here: its weights alone are {need}"
     return (
@@ -118,7 +127,7 @@ def _title(size: LessonSize) -> str:
 
 
 def _caption(size: LessonSize) -> str:
-    if not size.starts:
+    if not size.has_pool:
         return (
             "The weights come first. Where they leave nothing, there is no KV pool and no server: "
             "choose a smaller model, a larger GPU, or spread the model over several."
@@ -139,14 +148,18 @@ def draw(*, model: str, gpu: str, utilization: float, kv_cache_dtype: str) -> Vi
         kv_cache_dtype: vLLM's `--kv-cache-dtype`.
     """
     size = size_lesson(model=model, gpu=gpu, utilization=utilization, kv_cache_dtype=kv_cache_dtype)
-    arguments = f"model={model!r}, gpu={gpu!r}, utilization={utilization:g}, kv_cache_dtype={kv_cache_dtype!r}"
+    arguments = (
+        f"model={model!r},\n    gpu={gpu!r},\n    utilization={utilization:g},\n"
+        f"    kv_cache_dtype={kv_cache_dtype!r},"
+    )
+    python = f"from kvdocs.scenario import size_lesson\n\nsize = size_lesson(\n    {arguments}\n)\n"
     return View(
         title=_title(size),
         picture=_picture(size),
         figures=_figures(size),
         caption=_caption(size),
         table=_table(size),
-        python=f"from kvdocs.scenario import size_lesson\n\nprint(size_lesson({arguments}).pool_tokens)",
+        python=f"{python}print(size.pool_tokens)",
         announce=f"The KV pool holds {size.pool_tokens:,} tokens.",
     )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvdocs.errors import KvdocsError
 from kvdocs.widgets.bytes_per_token import BYTES_PER_TOKEN
 from kvdocs.widgets.gpu_memory import GPU_MEMORY
-
-from kvdocs.errors import KvdocsError
 from kvdocs.widgets.widget import Widget
 
 WIDGETS: Final[dict[str, Widget]] = {

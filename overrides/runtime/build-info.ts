@@ -23,8 +23,10 @@ export const BUILD: BuildInfo = KV_BUILD;
 /** Where these scripts, and all they load, are served from. */
 export const BASE = new URL(".", import.meta.url);
 
-export function asset(name: string): URL {
+/** Address of a file of this build; `again` (a count) gets past a failure that a cache remembers. */
+export function asset(name: string, again = 0): URL {
   const url = new URL(name, BASE);
   url.searchParams.set("v", BUILD.id);
+  if (again) url.searchParams.set("again", String(again));
   return url;
 }

@@ -32,9 +32,8 @@ export class Downloads {
 
   /** Fetch a file of the build; it is counted while its body comes in. */
   async fetch(name: string): Promise<Response> {
-    const response = await browserFetch(asset(name)).catch(() => {
-      throw new MissingFile(name);
-    });
+    let response = await request(name, "default");
+    if (!response.ok) response = await request(name, "reload"); // a cache may remember an old failure
     if (!response.ok) throw new MissingFile(name, response.status);
     const part = this.#parts.get(name);
     if (part) void this.#count(name, part, response.clone());
@@ -83,6 +82,14 @@ export async function inflated(response: Response): Promise<Uint8Array> {
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+async function request(name: string, cache: RequestCache): Promise<Response> {
+  try {
+    return await browserFetch(asset(name), { cache });
+  } catch {
+    throw new MissingFile(name);
+  }
 }
 
 async function* chunks(response: Response): AsyncGenerator<Uint8Array> {

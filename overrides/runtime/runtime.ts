@@ -22,8 +22,9 @@ class Connection {
   readonly #ended: Promise<never>;
   end!: (reason: Error) => void;
 
-  constructor() {
-    this.#worker = new Worker(asset("worker.js"), { type: "module", name: "kv-python" });
+  /** `again` counts the tries after the first. */
+  constructor(again: number) {
+    this.#worker = new Worker(asset("worker.js", again), { type: "module", name: "kv-python" });
     this.remote = Comlink.wrap<PythonWorker>(this.#worker);
     this.#ended = new Promise<never>((_, reject) => {
       this.end = (reason) => {
@@ -34,7 +35,7 @@ class Connection {
     this.#ended.catch(() => {});
     this.#worker.onerror = (event) => {
       event.preventDefault();
-      this.end(new Error(event.message ?? "worker.js could not be loaded"));
+      this.end(new Error(event.message || "worker.js could not be loaded"));
     };
   }
 
@@ -46,10 +47,13 @@ class Connection {
 export class Runtime extends EventTarget {
   state: RuntimeState = "idle";
   progress: Progress = { stage: "fetching", done: 0, total: 0 };
+  /** How Python came up, once it has. */
+  mode: Started["mode"] | undefined;
   /** Why the last start failed, in one sentence. */
   failure = "";
   #connection: Connection | undefined;
   #silence = 0;
+  #failures = 0;
 
   constructor() {
     super();
@@ -62,7 +66,7 @@ export class Runtime extends EventTarget {
     performance.mark("kv:boot-start");
     this.#setState("booting");
     try {
-      await this.#startOrFallBack();
+      this.mode = (await this.#startOrFallBack()).mode;
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)));
       return;
@@ -97,21 +101,21 @@ export class Runtime extends EventTarget {
     if (connection) await connection.call(connection.remote.completeLibrary());
   }
 
-  async #startOrFallBack(): Promise<void> {
+  async #startOrFallBack(): Promise<Started> {
     const asked: StartMode =
       new URLSearchParams(location.search).get("kv-start") === "plain" ? "plain" : "auto";
     try {
-      await this.#connect(asked);
+      return await this.#connect(asked);
     } catch (error) {
       // A worker that hung or broke while restoring cannot fall back by itself.
       if (asked === "plain" || this.progress.stage !== "restoring" || !isFatal(error)) throw error;
       console.warn("kv: the worker broke while restoring; starting Python from its files.", error);
-      await this.#connect("plain");
+      return await this.#connect("plain");
     }
   }
 
   async #connect(mode: StartMode): Promise<Started> {
-    const connection = new Connection();
+    const connection = new Connection(this.#failures);
     this.#connection = connection;
     const report = (progress: Progress): void => {
       if (connection !== this.#connection || this.state !== "booting") return;
@@ -141,6 +145,7 @@ export class Runtime extends EventTarget {
     if (error instanceof Interrupted) return; // a restart took over
     console.warn("kv: Python did not start.", error);
     this.failure = error.message;
+    this.#failures += 1;
     this.#connection = undefined;
     this.#setState("failed");
   }

@@ -12,63 +12,101 @@ import { gunzipSync, gzipSync } from "node:zlib";
 
 import { loadPyodide } from "pyodide";
 
+import { applyDifference, onceInstantiated, startingFrom } from "./memory.js";
+
 const WARM = readFileSync(new URL("warm.py", import.meta.url), "utf8");
+/** The packages of the Pyodide distribution that the site serves itself: none. */
+export const LOCK = {
+  info: JSON.parse(readFileSync(fileURLToPath(import.meta.resolve("pyodide/pyodide-lock.json")))).info,
+  packages: {},
+};
 const PYODIDE = fileURLToPath(new URL(".", import.meta.resolve("pyodide")));
-/** Pyodide's first memory; a snapshot of a memory that has grown does not restore. */
-const FIRST_MEMORY = 30 * 2 ** 20;
+/** More than this is a mistake in what is imported: each byte is copied at every start. */
+const LARGEST_MEMORY = 64 * 2 ** 20;
 const LARGEST_BLOCK = 4 * 2 ** 20;
 const SMALLEST_BLOCK = 16;
 
-/** Hash input: a change of this file or of warm.py makes a new snapshot. */
-export const RECIPE = WARM + readFileSync(fileURLToPath(import.meta.url), "utf8");
+/** Hash input: a change of this file, memory.js or warm.py makes a new snapshot. */
+export const RECIPE = [import.meta.url, new URL("memory.js", import.meta.url)]
+  .map((url) => readFileSync(fileURLToPath(url), "utf8"))
+  .concat(WARM)
+  .join();
 
-/** Make a snapshot of Python with these sources; it is stamped with `build`. */
-export async function makeSnapshot(sources, build, lock) {
-  const { pyodide, holdMemory } = await startHoldable(lock);
+/** Make a snapshot of Python with these sources, stamped with `build`; returns it and its size unpacked. */
+export async function makeSnapshot(sources, build) {
+  const { pyodide, firstMemory, holdMemory } = await startHoldable();
   writeSources(pyodide, sources);
   const drawn = draw(pyodide);
   pyodide.globals.set("__kv_build__", build);
   pyodide.runPython("import gc; gc.collect()");
-  if (pyodide._module.HEAPU8.length !== FIRST_MEMORY) {
+  const memory = pyodide._module.HEAPU8.length;
+  if (memory > LARGEST_MEMORY) {
     throw new Error(
-      `Python's memory grew to ${pyodide._module.HEAPU8.length} bytes while the widgets were drawn; ` +
-        `a snapshot must fit in ${FIRST_MEMORY}. Import less in overrides/runtime/warm.py.`,
+      `Python's memory grew to ${memory} bytes while the widgets were drawn; at most ` +
+        `${LARGEST_MEMORY} go into a snapshot. Import or draw less in overrides/runtime/warm.py.`,
     );
   }
   holdMemory();
   zeroFreeMemory(pyodide._module);
-  const packed = gzipSync(pyodide.makeMemorySnapshot(), { level: 9 });
-  await check(packed, build, drawn, lock);
-  return packed;
+  const snapshot = pyodide.makeMemorySnapshot();
+  applyDifference(snapshot, firstMemory);
+  const packed = gzipSync(snapshot, { level: 9 });
+  await check(packed, build, drawn, sources);
+  return { packed, memory };
 }
 
 /** Restore a snapshot as a page does, and compare what it draws with what a plain start drew. */
-async function check(packed, build, drawn, lock) {
-  const pyodide = await loadPyodide({ lockFileContents: lock, _loadSnapshot: gunzipSync(packed) });
+async function check(packed, build, drawn, sources) {
+  const pyodide = await startRestored(gunzipSync(packed), sources);
   if (pyodide.globals.get("__kv_build__") !== build) throw new Error("the snapshot lost its stamp");
   if (draw(pyodide) !== drawn) {
     throw new Error("Python restored from the snapshot draws other pictures than a plain start");
   }
 }
 
-/** Start Python such that its memory can be kept from growing. */
-async function startHoldable(lock) {
+/** Python as the page starts it from the snapshot. */
+export async function startRestored(snapshot, sources) {
+  const createModule = await pyodideModule();
+  const pyodide = await loadPyodide({
+    lockFileContents: LOCK,
+    _loadSnapshot: snapshot,
+    createPyodideModule: (settings) => createModule(startingFrom(settings, snapshot)),
+  });
+  writeSources(pyodide, sources);
+  return pyodide;
+}
+
+/** Python as the page starts it without a snapshot. */
+export async function startPlain(sources) {
+  const pyodide = await loadPyodide({ lockFileContents: LOCK });
+  writeSources(pyodide, sources);
+  return pyodide;
+}
+
+async function pyodideModule() {
+  return (await import(`${PYODIDE}pyodide.asm.mjs`)).default;
+}
+
+/** Start Python such that its first memory is known and its memory can be kept from growing. */
+async function startHoldable() {
+  const createModule = await pyodideModule();
+  let firstMemory;
   let held = false;
-  const { default: createModule } = await import(`${PYODIDE}pyodide.asm.mjs`);
+  const keepHold = (settings) => {
+    const instantiate = settings.instantiateWasm;
+    settings.instantiateWasm = (imports, done) => {
+      const grow = imports.env.emscripten_resize_heap;
+      imports.env.emscripten_resize_heap = (size) => (held ? 0 : grow(size));
+      return instantiate(imports, done);
+    };
+    return onceInstantiated(settings, (memory) => (firstMemory = memory.buffer.slice(0)));
+  };
   const pyodide = await loadPyodide({
     _makeSnapshot: true,
-    lockFileContents: lock,
-    createPyodideModule(settings) {
-      const instantiate = settings.instantiateWasm;
-      settings.instantiateWasm = (imports, done) => {
-        const grow = imports.env.emscripten_resize_heap;
-        imports.env.emscripten_resize_heap = (size) => (held ? 0 : grow(size));
-        return instantiate(imports, done);
-      };
-      return createModule(settings);
-    },
+    lockFileContents: LOCK,
+    createPyodideModule: (settings) => createModule(keepHold(settings)),
   });
-  return { pyodide, holdMemory: () => (held = true) };
+  return { pyodide, firstMemory, holdMemory: () => (held = true) };
 }
 
 /** Overwrite freed memory with zeros: what was there is of no use and compresses badly. */

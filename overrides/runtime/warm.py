@@ -8,24 +8,33 @@ import importlib
 import json
 import zlib
 
-LIBRARY = """
-    ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools heapq
-    html importlib.resources inspect io itertools json linecache math operator pprint random re
-    statistics string textwrap time traceback typing
-""".split()
+LIBRARY = (
+    "ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools "
+    "heapq html importlib.resources inspect io itertools json linecache math operator pprint "
+    "random re statistics string textwrap time traceback typing"
+)
 
-for module in LIBRARY:
+for module in LIBRARY.split():
     importlib.import_module(module)
 
 from kvdocs.widgets.browser import update  # noqa: E402 - timed and kept apart from the library
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
-# Only a checksum is kept: what is drawn here is large, and the memory it grew would not restore.
+
+def checksum(name: str, params: dict[str, str], start: int) -> int:
+    """Draw a widget; only a checksum is kept, for freed memory goes into the snapshot too."""
+    try:
+        return zlib.crc32(update(name, json.dumps(params)).encode(), start)
+    except Exception as error:
+        error.add_note(f"while drawing {name} with {params}")
+        raise
+
+
 drawn = 0
 for name, widget in WIDGETS.items():
-    drawn = zlib.crc32(update(name, "{}").encode(), drawn)
+    drawn = checksum(name, {}, drawn)
     for control in widget.controls:
         for value, _ in getattr(control, "options", ()):
-            drawn = zlib.crc32(update(name, json.dumps({control.name: value})).encode(), drawn)
+            drawn = checksum(name, {control.name: value}, drawn)
 
-drawn
+drawn  # noqa: B018 - the build reads it

@@ -25,7 +25,8 @@ def picture(name: str, params: dict[str, str]) -> str:
         for value in "abc"
     )
     return f"""<p class="kv-status" role="status">Static picture</p>
-<p>{name}: <b data-figure="doubled">{2 * int(number)}</b> <i data-figure="other">{params["other"]}</i></p>
+<p>{name}: <b data-figure="doubled">{2 * int(number)}</b></p>
+<p>Other: <i data-figure="other">{params["other"]}</i></p>
 <p data-figure="note">{len(params["note"])} {note}</p>
 <form class="kv-controls" autocomplete="off"><fieldset disabled>
 <label>Number <input type="range" name="number" min="0" max="100" value="{number}"></label>

@@ -1,0 +1,205 @@
+"""The built pages in a real browser: with scripts, without, by keyboard, in both schemes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from kvdocs.widgets.registry import get_widget
+from tests.browser.site_server import SiteServer
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+STEP_1 = "lessons/part-1/01-a-coding-assistant-on-one-h100/"
+STEP_4 = "lessons/part-2/04-the-formula-on-the-whiteboard/"
+PAGES = {"landing": "", "step 1": STEP_1, "step 4": STEP_4}
+every_page = pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+
+
+def figure(page: Page, name: str):
+    return page.locator(f"[data-figure={name}]").first
+
+
+def is_live(page: Page) -> None:
+    expect(page.locator("kv-widget").first).to_have_attribute("state", "live", timeout=30_000)
+
+
+def computed(widget: str, name: str, **params: str) -> str:
+    return get_widget(widget).view(**params).figure(name).value
+
+
+# --- scripts off --------------------------------------------------------------------------------
+
+
+@every_page
+def test_without_scripts_the_page_reads_whole(browser: Browser, site: SiteServer, path: str):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(site.url + path)
+        widgets = page.locator("kv-widget").all()
+        assert widgets
+        for widget in widgets:
+            assert widget.get_attribute("state") == "static"
+            picture = widget.locator(".kv-picture [role=img]").first
+            assert picture.bounding_box()["height"] > 20
+            assert len(picture.get_attribute("aria-label")) > 40
+            view = get_widget(widget.get_attribute("name")).view()
+            for shown in view.figures:
+                expect(widget.locator(f"[data-figure={shown.name}]")).to_have_text(shown.value)
+            expect(widget.locator(".kv-controls")).to_be_hidden()
+
+
+@pytest.mark.parametrize("path", [STEP_1, STEP_4])
+def test_without_scripts_the_answer_opens_by_hand(browser: Browser, site: SiteServer, path: str):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(site.url + path)
+        answer = page.locator("kv-predict .kv-compare")
+        expect(answer).to_be_hidden()
+        expect(page.locator("kv-predict form")).to_be_hidden()
+        page.get_by_text("Show the answer").click()
+        expect(answer).to_be_visible()
+
+
+# --- scripts on ---------------------------------------------------------------------------------
+
+
+def test_a_lower_utilization_shows_what_the_package_computes(page: Page, site: SiteServer):
+    page.goto(site.url + STEP_1)
+    expect(figure(page, "kv_pool_tokens")).to_have_text("407,714")
+    is_live(page)
+    page.get_by_label("--gpu-memory-utilization").fill("0.8")
+    wanted = computed("gpu-memory", "kv_pool_tokens", utilization="0.8")
+    expect(figure(page, "kv_pool_tokens")).to_have_text(wanted)
+    assert wanted == "346,679"
+
+
+def test_a_wrong_paste_is_named_and_the_last_picture_stays(page: Page, site: SiteServer):
+    page.goto(site.url + STEP_4)
+    is_live(page)
+    box = page.get_by_label("Or paste a config.json")
+    box.fill("<!doctype html><script>document.title='owned'</script>")
+    error = page.locator("[data-error-for=config]")
+    expect(error).to_contain_text("web page")
+    expect(box).to_have_attribute("aria-invalid", "true")
+    expect(figure(page, "kv_bytes_per_token")).to_have_text("131,072")
+    config = {"num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64}
+    box.fill(json.dumps({"model_type": "llama", **config}))
+    expect(figure(page, "kv_bytes_per_token")).to_have_text("2,621,440")
+    expect(error).to_be_hidden()
+    assert page.title() != "owned"
+
+
+def test_page_changes_keep_the_same_python(page: Page, site: SiteServer):
+    page.goto(site.url)
+    is_live(page)
+    page.evaluate("window.sameDocument = true")
+    page.get_by_role("link", name="Start with step 1").click()
+    page.wait_for_url(f"**/{STEP_1}")
+    is_live(page)
+    page.get_by_label("--gpu-memory-utilization").fill("0.7")
+    wanted = computed("gpu-memory", "kv_pool_tokens", utilization="0.7")
+    expect(figure(page, "kv_pool_tokens")).to_have_text(wanted)
+    page.go_back()
+    page.wait_for_url(site.url)
+    is_live(page)
+    assert page.evaluate("window.sameDocument")
+    assert page.evaluate("performance.getEntriesByName('kv:boot-start').length") == 1
+
+
+def test_a_guess_stays_beside_the_truth(page: Page, site: SiteServer):
+    page.goto(site.url + STEP_1)
+    page.get_by_label("Your guess").fill("<b>362,412</b>")
+    page.keyboard.press("Enter")
+    expect(page.locator(".kv-guess")).to_have_text("<b>362,412</b> tokens")
+    expect(page.locator(".kv-compare")).to_contain_text("346,679 tokens")
+
+
+@every_page
+def test_no_request_leaves_the_site(
+    context: BrowserContext, page: Page, site: SiteServer, path: str
+):
+    urls: list[str] = []
+    context.on("request", lambda request: urls.append(request.url))
+    page.goto(site.url + path)
+    is_live(page)
+    assert [url for url in urls if not url.startswith((site.url, "data:", "blob:"))] == []
+
+
+@every_page
+def test_the_console_stays_quiet(page: Page, site: SiteServer, path: str):
+    said: list[str] = []
+    page.on(
+        "console",
+        lambda message: said.append(message.text) if message.type in {"error", "warning"} else None,
+    )
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(site.url + path)
+    is_live(page)
+    assert said == []
+
+
+# --- everyone -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@every_page
+def test_axe_finds_nothing(browser: Browser, site: SiteServer, path: str, scheme: str):
+    with browser.new_context(color_scheme=scheme, reduced_motion="reduce") as context:
+        page = context.new_page()
+        page.goto(site.url + path)
+        is_live(page)
+        for fold in page.locator(".md-content details").all():
+            fold.evaluate("fold => { fold.open = true }")
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+        assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
+
+
+def test_the_keyboard_alone_does_everything_on_step_1(page: Page, site: SiteServer):
+    page.goto(site.url + STEP_1)
+    is_live(page)
+    reached: list[str] = []
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        name = page.evaluate(
+            "e => (document.activeElement.name || document.activeElement.textContent || '').trim()"
+        )
+        reached.append(name)
+        if name == "utilization":
+            page.keyboard.press("ArrowLeft")
+            wanted = computed("gpu-memory", "kv_pool_tokens", utilization="0.89")
+            expect(figure(page, "kv_pool_tokens")).to_have_text(wanted)
+        if name == "guess":
+            page.keyboard.type("1")
+            page.keyboard.press("Enter")
+            expect(page.locator(".kv-compare")).to_be_visible()
+        if "Step 4" in name:
+            break
+    for wanted in (
+        "utilization",
+        "model",
+        "gpu",
+        "kv_cache_dtype",
+        "Data table",
+        "As Python",
+        "guess",
+    ):
+        assert any(wanted in name for name in reached), f"Tab never reached {wanted}: {reached}"
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{STEP_4}")
+
+
+@every_page
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_scrolls_sideways(browser: Browser, site: SiteServer, path: str, width: int):
+    with browser.new_context(viewport={"width": width, "height": 740}) as context:
+        page = context.new_page()
+        page.goto(site.url + path)
+        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(overflow) <= 0
