@@ -142,7 +142,7 @@ def table(result: Result) -> str:
     rate = result.num_bytes / MB / result.read_seconds
     return "\n".join(
         (
-            f"Reading a start-up log of {result.num_bytes / MB:.0f} MB with {result.num_starts} starts",
+            f"Reading a log of {result.num_bytes / MB:.0f} MB with {result.num_starts} starts",
             "",
             "| what | measured |",
             "|---|--:|",

@@ -51,7 +51,9 @@ def test_the_json_form_holds_figures_and_findings() -> None:
 
 
 def test_what_stops_the_server_comes_first() -> None:
-    told = explain("Model loading took 16.0 GB and 3 s\nmax seq len (9000)\nKV cache size: 1 tokens")
+    told = explain(
+        "Model loading took 16.0 GB and 3 s\nmax seq len (9000)\nKV cache size: 1 tokens"
+    )
     order = [finding.severity for finding in told.findings]
     assert order == sorted(order, key=["error", "warning", "info"].index)
 
@@ -124,10 +126,13 @@ def test_the_model_a_log_names_is_looked_up() -> None:
 
 USAGE = (
     "Free memory on device ({free}/79.18 GiB) on startup. Desired GPU memory utilization is (0.9, "
-    "71.26 GiB). Actual usage is 14.99 GiB for weight, {peak} GiB for peak activation, 0.75 GiB for "
-    "non-torch memory, and 0.5 GiB for CUDAGraph memory. Replace gpu_memory_utilization config with "
+    "71.26 GiB). Actual usage is 14.99 GiB for weight, {peak} GiB for peak activation, 0.75 "
+    "GiB for "
+    "non-torch memory, and 0.5 GiB for CUDAGraph memory. Replace gpu_memory_utilization config "
+    "with "
     "`--kv-cache-memory=53687091200` (50.0 GiB) to fit into requested memory, or "
-    "`--kv-cache-memory=60129542144` (56.0 GiB) to fully utilize gpu memory. Current kv cache memory "
+    "`--kv-cache-memory=60129542144` (56.0 GiB) to fully utilize gpu memory. Current kv cache "
+    "memory "
     "in use is 50.0 GiB."
 )
 
@@ -142,7 +147,8 @@ def test_a_budget_is_added_up() -> None:
 
 def test_the_three_parts_of_v0_are_added_up() -> None:
     log = """Memory profiling takes 5.23 seconds
-the current vLLM instance can use total_gpu_memory (79.11GiB) x gpu_memory_utilization (0.90) = 71.20GiB
+the current vLLM instance can use total_gpu_memory (79.11GiB) x gpu_memory_utilization (0.90) \
+= 71.20GiB
 model weights take 14.99GiB; non_torch_memory takes 0.11GiB; PyTorch activation peak memory takes \
 1.23GiB; the rest of the memory reserved for KV Cache is 54.87GiB.
 # cuda blocks: 28093, # CPU blocks: 2048
@@ -153,13 +159,17 @@ Maximum concurrency for 8192 tokens per request: 54.87x"""
 
 
 def test_a_share_of_the_wrong_total_is_noticed() -> None:
-    log = "Desired GPU memory utilization is (0.9, 60.0 GiB)\nFree memory on device (70/79.18 GiB) on startup."
+    log = (
+        "Desired GPU memory utilization is (0.9, 60.0 GiB)\nFree memory on device "
+        "(70/79.18 GiB) on startup."
+    )
     assert "request-is-not-total-times-share" in codes(explain(log))
 
 
 def test_memory_held_by_others_gives_the_share_that_fits() -> None:
     log = (
-        "ValueError: Free memory on device cuda:0 (20.51/79.18 GiB) on startup is less than desired "
+        "ValueError: Free memory on device cuda:0 (20.51/79.18 GiB) on startup is less than "
+        "desired "
         "GPU memory utilization (0.92, 72.85 GiB). Decrease GPU memory utilization or reduce GPU "
         "memory used by other processes."
     )
@@ -171,7 +181,8 @@ def test_memory_held_by_others_gives_the_share_that_fits() -> None:
 
 def test_an_overdrawn_budget_names_the_share_that_would_do() -> None:
     log = (
-        "Model loading took 65.97 GiB memory and 12.8 seconds\nAvailable KV cache memory: -2.14 GiB\n"
+        "Model loading took 65.97 GiB memory and 12.8 seconds\nAvailable KV cache memory: "
+        "-2.14 GiB\n"
         "| 30%   45C    P0    70W / 700W |  73012MiB / 81559MiB |\n"
     )
     told = explain(log, flags="--gpu-memory-utilization 0.9")
@@ -185,7 +196,8 @@ def test_a_full_gpu_is_explained_as_healthy() -> None:
 
 def test_running_out_of_memory_is_placed_before_or_after_the_pool() -> None:
     oom = (
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total "
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a "
+        "total "
         "capacity of 11.53 GiB of which 187.75 MiB is free."
     )
     assert "before the pool" in text(explain(oom), "cuda-out-of-memory")
@@ -220,7 +232,8 @@ def test_the_rank_with_least_memory_binds() -> None:
 
 def test_data_parallel_engines_add_up() -> None:
     log = "".join(
-        f"(EngineCore_DP{rank} pid={rank}) INFO " + POOL.format("409,600", "8,192", f"{50 + rank}.00")
+        f"(EngineCore_DP{rank} pid={rank}) INFO "
+        + POOL.format("409,600", "8,192", f"{50 + rank}.00")
         for rank in range(4)
     )
     assert "206.00 requests" in text(explain(log), "data-parallel-sum")
@@ -253,7 +266,7 @@ def test_a_pool_that_contradicts_its_concurrency_is_told() -> None:
     told = explain(POOL.format("409,600", "8,192", "7.00"))
     assert "concurrency-contradicts-pool" in codes(told)
     blocks = explain("# GPU blocks: 1000\nMaximum concurrency for 2048 tokens per request: 10.79x")
-    assert "concurrency-contradicts-pool" in codes(blocks) or blocks.figures["max_concurrency"] < 8
+    assert "concurrency-contradicts-pool" in codes(blocks)
 
 
 @pytest.mark.parametrize(("forced", "severity"), [(300, "info"), (30_000, "warning")])
@@ -272,7 +285,8 @@ def test_overridden_blocks_are_told(forced: int, severity: str) -> None:
 def test_evidence_that_disagrees_is_told() -> None:
     log = (
         "the rest of the memory reserved for KV Cache is 54.87GiB.\n"
-        "model weights take 14.99GiB; non_torch_memory takes 0.11GiB; PyTorch activation peak memory"
+        "model weights take 14.99GiB; non_torch_memory takes 0.11GiB; PyTorch activation peak "
+        "memory"
         " takes 1.23GiB; the rest of the memory reserved for KV Cache is 54.87GiB.\n"
         "# GPU blocks: 28093, # CPU blocks: 512\n"
     )
@@ -282,9 +296,12 @@ def test_evidence_that_disagrees_is_told() -> None:
 
 def test_a_refusal_offers_every_way_to_start() -> None:
     log = (
-        "Free memory on device (79.0/79.18 GiB) on startup. Desired GPU memory utilization is (0.8, "
-        "63.34 GiB).\nTo serve at least one request with the model's max seq len (131072), (16.0 GiB "
-        "KV cache is needed, which is larger than the available KV cache memory (14.0 GiB). Based on "
+        "Free memory on device (79.0/79.18 GiB) on startup. Desired GPU memory utilization is "
+        "(0.8, "
+        "63.34 GiB).\nTo serve at least one request with the model's max seq len (131072), "
+        "(16.0 GiB "
+        "KV cache is needed, which is larger than the available KV cache memory (14.0 GiB). "
+        "Based on "
         "the available memory, the estimated maximum model length is 114672."
     )
     words = text(explain(log), "refused-max-model-len")
@@ -318,21 +335,28 @@ def test_several_starts_are_told_apart_and_the_last_is_explained() -> None:
 
 
 def test_sglang_starts_with_less_than_one_request() -> None:
-    log = "max_total_num_tokens=38141, chunked_prefill_size=8192, max_running_requests=33, context_len=131072"
+    log = (
+        "max_total_num_tokens=38141, chunked_prefill_size=8192, max_running_requests=33, "
+        "context_len=131072"
+    )
     told = explain(log)
     assert "context-exceeds-pool" in codes(told)
     assert told.figures["kv_pool_tokens"] == 38141
 
 
 def test_sglang_recurrent_states_are_sized() -> None:
-    log = "Mamba Cache is allocated. max_mamba_cache_size: 97, conv_state size: 0.34GB, ssm_state size: 13.6GB"
+    log = (
+        "Mamba Cache is allocated. max_mamba_cache_size: 97, conv_state size: 0.34GB, "
+        "ssm_state size: 13.6GB"
+    )
     assert "147.2 MiB each" in text(explain(log), "recurrent-state")
 
 
 def test_tensorrt_prints_its_bytes_per_token() -> None:
     log = (
         "[TRT-LLM] [I] Peak memory during memory usage profiling (torch + non-torch): 91.46 GiB, "
-        "available KV cache memory when calculating max tokens: 41.11 GiB, fraction is set 0.85, kv "
+        "available KV cache memory when calculating max tokens: 41.11 GiB, fraction is set "
+        "0.85, kv "
         "size is 35136. device total memory 139.81 GiB\n"
         "[MemUsageChange] Allocated 17.16 GiB for max tokens in paged KV cache (524288).\n"
     )
@@ -344,9 +368,55 @@ def test_tensorrt_prints_its_bytes_per_token() -> None:
 
 def test_llama_cpp_prints_cells() -> None:
     log = (
-        "llama_context: n_ctx         = 4096\nllama_kv_cache: size =  512.00 MiB (  4096 cells,  32 "
+        "llama_context: n_ctx         = 4096\nllama_kv_cache: size =  512.00 MiB (  4096 "
+        "cells,  32 "
         "layers,  1/1 seqs), K (f16):  256.00 MiB, V (f16):  256.00 MiB"
     )
     told = explain(log, config=LLAMA)
     assert told.figures["kv_bytes_per_token_per_gpu"] == 131072
     assert "matches-config" in codes(told)
+
+
+def test_llama_cpp_caches_of_one_model_are_told_apart() -> None:
+    log = """llama_context: n_ctx = 4096
+llama_kv_cache_iswa: creating non-SWA KV cache, size = 4096 cells
+llama_kv_cache: size =   64.00 MiB (  4096 cells,   4 layers,  1/1 seqs), K (f16):   32.00 \
+MiB, V (f16):   32.00 MiB
+llama_kv_cache_iswa: creating     SWA KV cache, size = 1536 cells
+llama_kv_cache: size =   60.00 MiB (  1536 cells,  20 layers,  1/1 seqs), K (f16):   30.00 \
+MiB, V (f16):   30.00 MiB"""
+    told = explain(log)
+    rates = [item.text for item in told.findings if item.code == "implied-bytes-per-token"]
+    assert ["16,38" in rates[0], "40,96" in rates[1]] == [True, True]
+    assert "37.5%" in text(told, "window-cells")
+
+
+def test_llama_cpp_buffers_of_several_devices_add_up() -> None:
+    log = """llama_new_context_with_model: n_ctx      = 8192
+llama_kv_cache_init:      CUDA0 KV buffer size =   544.00 MiB
+llama_kv_cache_init:      CUDA1 KV buffer size =   480.00 MiB"""
+    assert explain(log).figures["kv_bytes_per_token_per_gpu"] == 131072
+
+
+def test_early_tensorrt_lines_are_read() -> None:
+    log = "[TensorRT-LLM][INFO] Max tokens in paged KV cache: 7520. Allocating 3942645760 bytes."
+    assert explain(log).figures["kv_bytes_per_token_per_gpu"] == 524288
+
+
+def test_memory_of_a_rank_that_does_not_bind_is_no_contradiction() -> None:
+    # vllm-project/vllm#21348: Qwen3-235B on 4 GPUs, 94 x 1 x 128 x 2 x 2 = 48,128 bytes a token.
+    config = {
+        "model_type": "qwen3_moe",
+        "num_hidden_layers": 94,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "torch_dtype": "bfloat16",
+        "max_position_embeddings": 40960,
+    }
+    log = "Available KV cache memory: 8.11 GiB\nGPU KV cache size: 178,880 tokens\n"
+    told = explain(log, config=config, flags="--tensor-parallel-size 4")
+    assert "1.01" in text(told, "binding-rank-not-shown")
+    sglang = "KV Cache is allocated. #tokens: 367404, K size: 8.23 GB, V size: 8.23 GB"
+    assert "matches-config" in codes(explain(sglang, config=config, flags="--tp-size 4"))

@@ -354,6 +354,7 @@ _CAPACITY: Final = (
         "0.8 on",
         "KV cache size: {printed_pool_tokens:count} tokens",
     ),
+    _vllm("pool", Phase.CAPACITY, "retyped", "GPU KV cache: {printed_pool_tokens:count} tokens"),
     _vllm(
         "concurrency",
         Phase.CAPACITY,
@@ -627,6 +628,12 @@ _TENSORRT: Final = (
     _tensorrt("trt-bytes", "Allocate {kv_bytes_exact:bytes} bytes for k/v cache"),
     _tensorrt("trt-tokens", "Using {pool_tokens:count} tokens in paged KV cache"),
     _tensorrt(
+        "trt-bytes",
+        "Max tokens in paged KV cache: {pool_tokens:count}. Allocating {kv_bytes_exact:bytes} "
+        "bytes",
+        "okens in paged KV cache: ",
+    ),
+    _tensorrt(
         "trt-pool",
         "Allocated {kv_bytes:gib} GiB for max tokens in paged KV cache ({pool_tokens:count})",
         "GiB for max tokens",
@@ -692,6 +699,12 @@ _LLAMA: Final = (
         "size = {kv_bytes:mib} MiB ({cells:count} cells, {layers:count} layers",
         " cells, ",
     ),
+    _llama(
+        "llama-buffer",
+        "{device:word} KV buffer size = {kv_buffer_bytes:mib} MiB",
+        " KV buffer size ",
+    ),
+    _llama("llama-no-memory", "ailed to allocate buffer for kv cache"),
     _llama(
         "llama-window-cells",
         "creating SWA KV cache, size = {swa_cells:count} cells",
