@@ -291,6 +291,7 @@ def test_evidence_that_disagrees_is_told() -> None:
         "# GPU blocks: 28093, # CPU blocks: 512\n"
     )
     assert "--swap-space" in text(explain(log), "lines-disagree")
+    assert "1 GiB" in text(explain(log), "swap-space-differs")
     assert "lines-disagree" not in codes(explain(log, flags="--swap-space 1"))
 
 
@@ -420,3 +421,79 @@ def test_memory_of_a_rank_that_does_not_bind_is_no_contradiction() -> None:
     assert "1.01" in text(told, "binding-rank-not-shown")
     sglang = "KV Cache is allocated. #tokens: 367404, K size: 8.23 GB, V size: 8.23 GB"
     assert "matches-config" in codes(explain(sglang, config=config, flags="--tp-size 4"))
+
+
+PUBLIC = {
+    # vllm-project/vllm#13882
+    "v0-overdrawn": (
+        (
+            "INFO model_runner.py:1115] Loading model weights took 5.2032 GB\n"
+            "INFO worker.py:267] the current vLLM instance can use total_gpu_memory (8.00GiB) x "
+            "gpu_memory_utilization (0.70) = 5.60GiB\n"
+            "INFO worker.py:267] model weights take 5.20GiB; non_torch_memory takes 0.03GiB; PyTorch "
+            "activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is "
+            "-1.05GiB.\n"
+            "INFO executor_base.py:111] # cuda blocks: 0, # CPU blocks: 4681\n"
+            "INFO executor_base.py:116] Maximum concurrency for 4096 tokens per request: 0.00x\n"
+        ),
+        {"no-memory-for-kv", "budget-adds-up"},
+    ),
+    # vllm-project/vllm#44376
+    "v1-hybrid-refusal": (
+        (
+            "(EngineCore pid=2739502) ERROR 06-03 14:24:40 [core.py:1165] ValueError: To serve at least"
+            " one request with the model's max seq len (30000), (6.66 GiB KV cache is needed, which is "
+            "larger than the available KV cache memory (5.44 GiB). Based on the available memory, the "
+            "estimated maximum model length is 13528."
+        ),
+        {"refused-max-model-len", "fixed-cost-per-request"},
+    ),
+    # NVIDIA/TensorRT-LLM's memory document
+    "tensorrt-blocks": (
+        (
+            "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: "
+            "79.10 GiB, available: 70.48 GiB\n"
+            "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 4060\n"
+            "[TensorRT-LLM][INFO] Number of tokens per block: 64.\n"
+            "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 63.44 GiB for max tokens in paged KV cache"
+            " (259840).\n"
+        ),
+        {"implied-bytes-per-token", "preallocated-not-needed"},
+    ),
+    # A server behind syslog, which writes colours as #033
+    "syslog-colours": (
+        (
+            "[INFO ] PyProcess - model-stdout: #033[1;36m(VllmWorkerProcess pid=240)#033[0;0m INFO "
+            "02-14 08:23:15 worker.py:266] model weights take 3.97GiB; non_torch_memory takes 2.10GiB; "
+            "PyTorch activation peak memory takes 0.36GiB; the rest of the memory reserved for KV Cache"
+            " is 29.02GiB."
+        ),
+        {"pool-tokens-unknown"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_more_public_logs_are_explained(name: str) -> None:
+    log, expected = PUBLIC[name]
+    assert expected <= codes(explain(log))
+
+
+def test_the_banner_tells_the_version() -> None:
+    log = (
+        "(APIServer pid=1) INFO [utils.py:299]  ▄▄ ▄█ █ █ █ ▀▄▀ █  version "
+        "0.19.1rc1.dev301+g60995c\n"
+    )
+    assert explain(log).version == "0.19.1rc1.dev301+g60995c"
+
+
+def test_a_need_of_all_stages_is_overstated_even_where_it_is_refused_rightly() -> None:
+    # vllm-project/vllm#34076: 48 layers x 4 heads x 128 in 8 bits would be half of this.
+    config = LLAMA | {"num_hidden_layers": 48, "num_key_value_heads": 4, "head_dim": 128}
+    log = (
+        "ValueError: To serve at least one request with the models's max seq len (262144), (24.0 "
+        "GiB KV cache is needed, which is larger than the available KV cache memory (3.18 GiB). "
+        "Based on the available memory, the estimated maximum model length is 34736."
+    )
+    told = explain(log, config=config, flags="--pipeline-parallel-size 2")
+    assert "largest stage needs 12 GiB" in text(told, "pipeline-need-summed")

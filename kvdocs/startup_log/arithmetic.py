@@ -287,19 +287,18 @@ def _from_refusal(facts: Facts) -> Iterator[Evidence]:
 
 
 def combined(found: list[Evidence]) -> Interval | None:
-    """The values all evidence allows; the narrowest piece when they contradict each other."""
+    """The values all evidence allows; the first piece when they contradict each other.
+
+    The first rests on two printed figures, the others on an assumed swap space or block size.
+    """
     if not found:
         return None
     common = found[0].value
     for piece in found[1:]:
         if not common.meets(piece.value):
-            return min((e.value for e in found), key=_width)
+            return found[0].value
         common = common.common(piece.value)
     return common
-
-
-def _width(interval: Interval) -> float:
-    return interval.width
 
 
 def agree(found: list[Evidence]) -> bool:

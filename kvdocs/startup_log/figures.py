@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from kvdocs.startup_log.interval import Interval
 
 _PRIVATE: Final = frozenset(
-    {"k_bytes", "v_bytes", "kv_bytes", "kv_bytes_exact", "pool_tokens", "kv_bytes_per_token"}
+    {
+        "k_bytes",
+        "v_bytes",
+        "kv_bytes",
+        "kv_bytes_exact",
+        "kv_buffer_bytes",
+        "pool_tokens",
+        "kv_bytes_per_token",
+    }
 )
 _LOWEST: Final = frozenset({"kv_pool_bytes", "printed_pool_tokens", "max_concurrency"})
 _FROM_FLAGS: Final = (

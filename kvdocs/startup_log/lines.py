@@ -196,6 +196,7 @@ def _flags(name: str, engine: Engine, versions: str, template: str) -> LinePatte
 _CONFIG: Final = (
     _vllm("version", Phase.CONFIG, "0.4 on", "vLLM API server version {vllm_version:word}"),
     _vllm("version", Phase.CONFIG, "0.21 on", "vLLM server version {vllm_version:word}, serving"),
+    _vllm("version", Phase.CONFIG, "0.19 on", "█ version {vllm_version:word}", "█  version "),
     _vllm("version", Phase.CONFIG, "0.2 on", "LLM engine (v{vllm_version:word}) with config:"),
     _flags("engine-config", "vllm", "all", "with config: "),
     _flags("arguments", "vllm", "0.6 on", "non-default args: "),
@@ -254,6 +255,7 @@ _WEIGHTS: Final = (
         "weights-gb", Phase.WEIGHTS, "to 0.7", "oading model weights took {weights_bytes:gib} GB"
     ),
     _vllm("weights-gb", Phase.WEIGHTS, "0.8", "Model loading took {weights_bytes:gib} GB"),
+    _vllm("weights", Phase.WEIGHTS, "forks", "oading model weights took {weights_bytes:gib} GiB"),
     _vllm("weights", Phase.WEIGHTS, "0.8.5 on", "Model loading took {weights_bytes:gib} GiB"),
     LinePattern(
         "sglang-weights",
@@ -652,6 +654,12 @@ _TENSORRT: Final = (
     _tensorrt(
         "trt-block-count",
         "blocks in KV cache primary pool: {num_gpu_blocks:count}",
+    ),
+    _tensorrt(
+        "trt-budget",
+        "when calculating max tokens in paged kv cache: total: {total_memory_bytes:gib} GiB, "
+        "available: {free_memory_bytes:gib} GiB",
+        "when calculating max tokens in ",
     ),
     _tensorrt(
         "trt-profile",

@@ -62,8 +62,17 @@ def cpu_pool(facts: Facts) -> Iterator[Finding]:
     per_block = block_bytes_from_cpu(facts)
     if per_block is None:
         return
+    gpu, cpu = facts.lowest("num_gpu_blocks"), facts.last("num_cpu_blocks")
+    rate = bytes_per_token(facts)
+    if cpu and rate and not agree(evidence(facts)):
+        swap = cpu.value * best_value(rate) * block_size(facts)
+        yield Finding(
+            "swap-space-differs",
+            f"At these bytes per token the {count(cpu.value)} CPU blocks are {gib(swap)}: the "
+            "server was started with that --swap-space, not V0's default of 4 GiB.",
+        )
+        return
     size = best_value(per_block)
-    gpu = facts.lowest("num_gpu_blocks")
     pool = f"; {count(gpu.value)} GPU blocks are then {gib(gpu.value * size)}" if gpu else ""
     assumed = "" if "swap_space" in facts.settings else " (the default of V0 is assumed)"
     yield Finding(

@@ -158,7 +158,17 @@ def false_refusal(facts: Facts) -> Iterator[Finding]:
     if layout is None or needed is None or available is None or not length:
         return
     stage = layout.bytes_per_token_per_gpu * length
-    if not sums_stages(facts) or stage > available.value:
+    if not sums_stages(facts):
+        return
+    if stage > available.value:
+        yield Finding(
+            "pipeline-need-summed",
+            f"The need is overstated: {gib(needed.value)} is that of all {stages} pipeline stages "
+            f"together. The largest stage needs {gib(stage)}, still more than its "
+            f"{gib(available.value)}; it holds "
+            f"{count(available.value / layout.bytes_per_token_per_gpu)} tokens.",
+            "warning",
+        )
         return
     yield Finding(
         "false-refusal-pipeline",
