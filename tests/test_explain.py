@@ -430,7 +430,8 @@ PUBLIC = {
             "INFO model_runner.py:1115] Loading model weights took 5.2032 GB\n"
             "INFO worker.py:267] the current vLLM instance can use total_gpu_memory (8.00GiB) x "
             "gpu_memory_utilization (0.70) = 5.60GiB\n"
-            "INFO worker.py:267] model weights take 5.20GiB; non_torch_memory takes 0.03GiB; PyTorch "
+            "INFO worker.py:267] model weights take 5.20GiB; non_torch_memory takes 0.03GiB; "
+            "PyTorch "
             "activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is "
             "-1.05GiB.\n"
             "INFO executor_base.py:111] # cuda blocks: 0, # CPU blocks: 4681\n"
@@ -441,9 +442,12 @@ PUBLIC = {
     # vllm-project/vllm#44376
     "v1-hybrid-refusal": (
         (
-            "(EngineCore pid=2739502) ERROR 06-03 14:24:40 [core.py:1165] ValueError: To serve at least"
-            " one request with the model's max seq len (30000), (6.66 GiB KV cache is needed, which is "
-            "larger than the available KV cache memory (5.44 GiB). Based on the available memory, the "
+            "(EngineCore pid=2739502) ERROR 06-03 14:24:40 [core.py:1165] ValueError: To serve "
+            "at least"
+            " one request with the model's max seq len (30000), (6.66 GiB KV cache is needed, "
+            "which is "
+            "larger than the available KV cache memory (5.44 GiB). Based on the available "
+            "memory, the "
             "estimated maximum model length is 13528."
         ),
         {"refused-max-model-len", "fixed-cost-per-request"},
@@ -451,11 +455,13 @@ PUBLIC = {
     # NVIDIA/TensorRT-LLM's memory document
     "tensorrt-blocks": (
         (
-            "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: "
+            "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: "
+            "total: "
             "79.10 GiB, available: 70.48 GiB\n"
             "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 4060\n"
             "[TensorRT-LLM][INFO] Number of tokens per block: 64.\n"
-            "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 63.44 GiB for max tokens in paged KV cache"
+            "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 63.44 GiB for max tokens in paged "
+            "KV cache"
             " (259840).\n"
         ),
         {"implied-bytes-per-token", "preallocated-not-needed"},
@@ -464,8 +470,10 @@ PUBLIC = {
     "syslog-colours": (
         (
             "[INFO ] PyProcess - model-stdout: #033[1;36m(VllmWorkerProcess pid=240)#033[0;0m INFO "
-            "02-14 08:23:15 worker.py:266] model weights take 3.97GiB; non_torch_memory takes 2.10GiB; "
-            "PyTorch activation peak memory takes 0.36GiB; the rest of the memory reserved for KV Cache"
+            "02-14 08:23:15 worker.py:266] model weights take 3.97GiB; non_torch_memory takes "
+            "2.10GiB; "
+            "PyTorch activation peak memory takes 0.36GiB; the rest of the memory reserved for "
+            "KV Cache"
             " is 29.02GiB."
         ),
         {"pool-tokens-unknown"},

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from kvdocs.startup_log.arithmetic import (
     affine_need,
+    agree,
     best_value,
     block_bytes_from_cpu,
     block_size,
     bytes_per_token,
+    evidence,
     has_fixed_cost,
     slots,
 )
@@ -92,7 +94,7 @@ def _derive_rate(facts: Facts, figures: dict[str, float]) -> None:
     if rate:
         _put_interval(figures, "kv_bytes_per_token_per_gpu", rate)
     per_block = block_bytes_from_cpu(facts)
-    if per_block:
+    if per_block and agree(evidence(facts)):
         _put_interval(figures, "block_bytes", per_block)
 
 
