@@ -505,3 +505,40 @@ def test_a_need_of_all_stages_is_overstated_even_where_it_is_refused_rightly() -
     )
     told = explain(log, config=config, flags="--pipeline-parallel-size 2")
     assert "largest stage needs 12 GiB" in text(told, "pipeline-need-summed")
+
+
+def test_an_old_version_is_told_to_keep_a_latent_cache_as_full_heads() -> None:
+    # 60 layers x 16 heads x 256 x 2 x 2 bytes on each of 8 GPUs; the latent is 60 x 576 x 2.
+    log = (
+        "The model's max seq len (163840) is larger than the maximum number of tokens that can be "
+        "stored in KV cache (13360)."
+    )
+    told = explain(log, config=DEEPSEEK_V2, flags="--tensor-parallel-size 8")
+    assert told.figures["kv_pool_bytes"] == 13360 * 983_040
+    assert "14.2 times" in text(told, "latent-cache-as-full-heads")
+    newer = "vLLM API server version 0.8.5\n" + log
+    assert explain(newer, config=DEEPSEEK_V2).figures["kv_pool_bytes"] == 13360 * 69_120
+    assert "latent-cache-as-full-heads" not in codes(explain(newer, config=DEEPSEEK_V2))
+
+
+def test_early_v1_refuses_in_gib_labelled_gb() -> None:
+    log = (
+        "ValueError: To serve at least one request with the models's max seq len (1048576), (24.00 "
+        "GB KV cache is needed, which is larger than the available KV cache memory (9.97 GB)."
+    )
+    told = explain(log)
+    assert "gb-means-gib" in codes(told)
+    assert "14.03 GiB short" in text(told, "refused-max-model-len")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "Qwen/Qwen3-14B",
+        "/models/Qwen3-14B",
+        "/root/.cache/huggingface/hub/models--Qwen--Qwen3-14B/snapshots/40c069824f4251a9",
+    ],
+)
+def test_a_served_path_is_traced_to_its_model(path: str) -> None:
+    log = f"non-default args: {{'model_tag': '{path}'}}\nAvailable KV cache memory: 6.51 GiB\n"
+    assert "42,6" in text(explain(log), "tokens-from-config")

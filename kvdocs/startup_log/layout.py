@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from kvdocs.catalog import get_model
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 PADDED_HEAD: Final = 256
 """V0 before 0.7.1 kept MLA as full heads, K and V padded to this size (`model_executor/models/
 deepseek_v2.py`)."""
+_HUB_CACHE: Final = re.compile(r"models--([\w.-]+?)--([\w.-]+)")
 _TP_SIZES: Final = (1, 2, 4, 8, 16)
 
 
@@ -48,18 +50,29 @@ def known_layout(config: Mapping[str, Any] | Model, settings: Mapping[str, str])
         window_bytes_per_token=cost.window_bytes_per_token_per_gpu,
         constant_bytes_per_sequence=cost.constant_bytes_per_sequence_per_gpu,
         layers=model.num_layers,
+        full_heads_bytes_per_token=_latent_as_full_heads(model, raw, settings),
         alternatives=dict(_alternatives(model, raw, settings, cost)),
     )
 
 
 def served_model(settings: Mapping[str, str]) -> CatalogModel | None:
     """The catalogue's entry for the model a log names, or None if it names none that is there."""
-    if "model" not in settings:
-        return None
-    try:
-        return get_model(settings["model"])
-    except CatalogError:
-        return None
+    for name in _names(settings.get("model", "")):
+        try:
+            return get_model(name)
+        except CatalogError:
+            continue
+    return None
+
+
+def _names(model: str) -> list[str]:
+    """What a model may be called: as given, by its folder, or by its place in the hub's cache."""
+    if not model:
+        return []
+    cached = _HUB_CACHE.search(model)
+    if cached:
+        return [f"{cached[1]}/{cached[2]}"]
+    return [model, model.rstrip("/").rpartition("/")[2]] if "/" in model else [model]
 
 
 def _cost(model: Model, settings: Mapping[str, str]) -> KVCost:
@@ -92,18 +105,27 @@ def _other(model: Model, what: str, settings: Mapping[str, str]) -> Iterator[tup
         return
 
 
+def _latent_as_full_heads(
+    model: Model, raw: Mapping[str, Any], settings: Mapping[str, str]
+) -> float:
+    """Bytes per token and GPU of a latent cache kept as full 16-bit heads; 0 without one."""
+    heads = raw.get("num_attention_heads")
+    if not raw.get("kv_lora_rank") or not isinstance(heads, int):
+        return 0
+    gpus = int(float(settings.get("tensor_parallel_size", "1")))
+    return model.num_layers * 2 * max(1, heads // gpus) * PADDED_HEAD * 2
+
+
 def _as_full_heads(
     model: Model, raw: Mapping[str, Any], settings: Mapping[str, str], cost: KVCost
 ) -> Iterator[tuple[str, float]]:
     """Query heads stored instead of KV heads or of the latent vector."""
+    full = _latent_as_full_heads(model, raw, settings)
+    if full:
+        yield "the latent cache kept as full heads (vLLM before 0.7.1)", full
+        return
     heads = raw.get("num_attention_heads")
     if not isinstance(heads, int) or heads < 1:
-        return
-    gpus = int(float(settings.get("tensor_parallel_size", "1")))
-    if raw.get("kv_lora_rank"):
-        per_layer = 2 * max(1, heads // gpus) * PADDED_HEAD * 2
-        what = "the latent cache kept as full heads (vLLM before 0.7.1)"
-        yield what, model.num_layers * per_layer
         return
     kv_heads = raw.get("num_key_value_heads") or heads
     if isinstance(kv_heads, int) and kv_heads:

@@ -425,7 +425,7 @@ _REFUSAL: Final = (
         "KV cache is needed",
     ),
     _vllm(
-        "refused-need",
+        "refused-need-gb",
         Phase.CAPACITY,
         "0.7.3 (V1)",
         "{refusal_needed_bytes:gib} GB KV cache is needed",
@@ -748,5 +748,5 @@ PATTERNS: Final = (
 )
 """Every phrase, in the order they are tried on a line."""
 
-MISLABELLED: Final = frozenset({"weights-gb", "llama-pool-mb"})
+MISLABELLED: Final = frozenset({"weights-gb", "refused-need-gb", "llama-pool-mb"})
 """Lines that print "GB" or "MB" for powers of 1024, apart from SGLang, whose every "GB" is GiB."""

@@ -9,6 +9,7 @@ from kvdocs.startup_log.arithmetic import (
     bytes_per_token,
     context_parallel,
     has_fixed_cost,
+    layout_rate,
     slots,
 )
 from kvdocs.startup_log.facts import Finding
@@ -93,13 +94,22 @@ def pool_from_config(facts: Facts) -> Iterator[Finding]:
     layout, held = facts.layout, slots(facts)
     if layout is None or held is None or layout.is_hybrid or bytes_per_token(facts):
         return
-    per_token = layout.bytes_per_token_per_gpu
+    per_token = layout_rate(facts)
     block = per_token * block_size(facts)
     yield Finding(
         "pool-from-config",
         f"With the config's {count(per_token)} bytes per token and GPU ({count(block)} a block), "
         f"{count(held.middle)} tokens are {gib(held.middle * per_token)} of KV cache on each GPU.",
     )
+    if per_token != layout.bytes_per_token_per_gpu:
+        yield Finding(
+            "latent-cache-as-full-heads",
+            f"vLLM before 0.7.1 keeps this model's latent cache (MLA) as full heads: "
+            f"{count(per_token)} bytes per token and GPU instead of "
+            f"{count(layout.bytes_per_token_per_gpu)}. A newer version holds "
+            f"{per_token / layout.bytes_per_token_per_gpu:.1f} times the tokens in this memory.",
+            "warning",
+        )
 
 
 def tokens_from_config(facts: Facts) -> Iterator[Finding]:
