@@ -142,6 +142,8 @@ _DENSE_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 
 _DENSE_REMOTE: Final = {
     "aquila": "code in the model repository: LLaMA's layout",
+    "bailing_moe": _vllm("model_executor/models/bailing_moe.py"),
+    "bailing_moe_v2": _vllm("model_executor/models/bailing_moe.py"),
     "baichuan": "code in the model repository: one KV head per query head",
     "internlm": "code in the model repository: LLaMA's layout",
     "internlm2": _vllm("model_executor/models/internlm2.py"),
@@ -300,6 +302,11 @@ _INTERLEAVED: Final = {
         "cohere2",
         4,
         core(40, 8192, 64, sliding_window=4096, max_position_embeddings=8192),
+    ),
+    "cohere2_moe": (
+        "cohere2_moe",
+        4,
+        core(40, 8192, 64, head_dim=128, sliding_window=4096, max_position_embeddings=8192),
     ),
     "exaone4": (
         "exaone4",
@@ -722,8 +729,6 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "MiniMaxText01": "minimax_text_01",
         "MiniMaxM1": "minimax_m1",
         "nemotron_nas": "nemotron-nas",
-        "deci": "nemotron-nas",
-        "nemotron_h_puzzle": "nemotron_h",
         "qwen3_5": "qwen3_5_text",
         "qwen3_5_moe": "qwen3_5_moe_text",
         "phi4mm": "phi4_multimodal",

@@ -65,19 +65,13 @@ def _parse(text: str) -> Mapping[str, Any]:
             "this is a web page, not a config.json; open the raw file and copy its text"
         )
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except ConfigError:
-        raise
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"this is not JSON ({_short(str(error))}); {_json_hint(text)}") from None
     if not isinstance(value, dict):
         kind = "a list" if isinstance(value, list) else f"a {type(value).__name__}"
         raise ConfigError(f"a config.json is a JSON object in braces; this is {kind}")
     return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ConfigError(f"this holds {name}, which is no JSON number")
 
 
 def _json_hint(text: str) -> str:

@@ -367,6 +367,8 @@ def _block_configs(text: Fields, num_layers: int, _family: Family) -> Kinds:
 
 def _block_kind(text: Fields, layer: int, block: object) -> tuple[LayerKind, ...]:
     attention = block_attention(text, layer, block)
+    if attention.has("window_length"):
+        attention.refuse("window_length", "is set; a window in this model_type is not known")
     if attention.flag("no_op") or attention.flag("replace_with_linear"):
         return _NONE
     return _FULL

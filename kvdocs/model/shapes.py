@@ -16,6 +16,7 @@ from kvdocs.model.patterns import block_attention
 
 HEADS: Final = ("num_attention_heads", "n_head", "num_heads", "n_heads")
 KV_HEADS: Final = ("num_key_value_heads", "n_head_kv", "num_kv_heads")
+HEAD_SIZES: Final = ("head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels")
 HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "n_embed", "dim")
 PER_LAYER_CONFIG: Final = "per_layer_config"
 """Field of transformers 5 that overrides others for single layers
@@ -91,7 +92,7 @@ def head_size_of(text: Fields, *keys: str) -> int:
     Raises:
         ConfigError: Neither there nor computable.
     """
-    size = text.optional_integer(*(keys or ("head_dim", "hidden_size_per_head")), least=0)
+    size = text.optional_integer(*(keys or HEAD_SIZES), least=0)
     if size:
         return size
     hidden = text.integer(*HIDDEN)
