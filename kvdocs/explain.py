@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kvdocs.errors import FlagError
+from kvdocs.errors import KvdocsError
 from kvdocs.model import Model, parse_config
 from kvdocs.startup_log.arithmetic import layout_rate
 from kvdocs.startup_log.facts import Facts, Finding, Severity
@@ -150,10 +150,10 @@ def _facts(
             )
         )
     if config is not None:
+        model = config if isinstance(config, Model) else parse_config(config)
         try:
-            model = config if isinstance(config, Model) else parse_config(config)
-            layout = known_layout(config, settings)
-        except FlagError as error:
+            layout = known_layout(model, settings)
+        except KvdocsError as error:
             problems.append(Finding("flags-contradict-config", str(error), "warning"))
     return Facts(start, settings, layout, model), problems
 

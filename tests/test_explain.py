@@ -542,3 +542,11 @@ def test_early_v1_refuses_in_gib_labelled_gb() -> None:
 def test_a_served_path_is_traced_to_its_model(path: str) -> None:
     log = f"non-default args: {{'model_tag': '{path}'}}\nAvailable KV cache memory: 6.51 GiB\n"
     assert "42,6" in text(explain(log), "tokens-from-config")
+
+
+def test_a_cache_dtype_a_model_cannot_have_is_a_finding() -> None:
+    log = "Available KV cache memory: 6.51 GiB\nGPU KV cache size: 42,656 tokens\n"
+    for dtype in ("fp8_ds_mla", "nonsense", "int4_per_token_head"):
+        told = explain(log, config=LLAMA, flags=f"--kv-cache-dtype {dtype}")
+        assert told.figures["kv_pool_tokens"] == 42656
+    assert "flags-contradict-config" in codes(explain(log, config=LLAMA, flags="kv_cache_dtype=x"))
