@@ -292,8 +292,7 @@ class JumpingScheduler(Scheduler):
     def num_uneventful_turns(self) -> int:
         """How many turns from now on are sure to decide nothing.
 
-        Requests may finish at the end of the last one; with asynchronous scheduling they are no
-        longer scheduled in that turn, so it is not one of them.
+        Requests may finish at the end of the last one.
 
         Returns:
             A number of turns, 0 if the next one must be taken by the rules.
@@ -303,7 +302,7 @@ class JumpingScheduler(Scheduler):
         fits = 0 < self.decoding.count <= self.config.max_num_batched_tokens
         if not (stuck and alike and fits):
             return 0
-        turns = self.decoding.next_due() - self.turn + (not self.config.async_scheduling)
+        turns = self.decoding.next_due() - self.turn + 1
         at_most = self.decoding.count * (turns // self.config.block_size + 1)
         return turns if at_most <= self.cache.num_free else self._turns_until_short(turns)
 
@@ -337,11 +336,17 @@ class JumpingScheduler(Scheduler):
         Args:
             num_turns: At most `num_uneventful_turns()`.
         """
-        self._counts.take(self.decoding.blocks_needed(self.turn, num_turns))
         num_tokens = (num_turns - 1) * self.decoding.count
+        self._counts.take(self.decoding.blocks_needed(self.turn, num_turns - 1))
         self.decoding.context += num_tokens
         self.counters.generation_tokens += num_tokens
         self.turn += num_turns - 1
+        _, blocks = self._decode_demand()
+        self._counts.take(blocks)
+        if self.config.async_scheduling:
+            nothing_else = Batch(0, 0)
+            nothing_else.load = self._load(nothing_else)
+            self.pending = nothing_else
         if self.update(Batch(0, 0)):
             self._head_is_stuck = False
         self.turn += 1
