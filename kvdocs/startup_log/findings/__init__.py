@@ -1,0 +1,1 @@
+"""Conclusions from one start's figures: one module a topic, one short function a conclusion."""
