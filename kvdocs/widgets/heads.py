@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from kvdocs.catalog import get_model
@@ -94,8 +95,18 @@ class Attention:
 
     def conversations(self) -> int:
         """Conversations of 8,192 tokens in the lesson's pool."""
-        pool_tokens = size_lesson().budget.kv_bytes // self.bytes_per_token
-        return pool_tokens // CONVERSATION_TOKENS
+        return pool_bytes() // self.bytes_per_token // CONVERSATION_TOKENS
+
+
+@cache
+def pool_bytes() -> int:
+    """Return the pool of the lesson's server, in bytes.
+
+    Examples:
+        >>> pool_bytes()
+        53440000000
+    """
+    return size_lesson().budget.kv_bytes
 
 
 def attention(model: str) -> Attention:
@@ -224,7 +235,7 @@ def _picture(shape: Attention, whole: Attention) -> Element:
 def _figures(shape: Attention, whole: Attention) -> tuple[Figure, ...]:
     group = shape.model.layers[0]
     ratio = whole.bytes_per_token / shape.bytes_per_token
-    pool = format_number(size_lesson().budget.kv_bytes / GB)
+    pool = format_number(pool_bytes() / GB)
     return (
         Figure(
             "kv_bytes_per_token",
