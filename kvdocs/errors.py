@@ -1,10 +1,14 @@
 """Every error kvdocs raises on purpose.
 
 KvdocsError                  base: one clear sentence, with the numbers it is about
+├── MetricsError             readings of a server that cannot be compared
 ├── UnitError                a quantity that cannot be read ("12 XB")
 ├── ConfigError              a config.json that cannot be read right, so it is refused
 ├── CatalogError             a model or GPU that the catalogue does not hold
 ├── FlagError                a start-up flag or its value that a server would not take
+├── WorkloadError            a workload that cannot be read
+├── NeverFitsError           a request that no waiting would ever let run
+├── AllocationError          memory taken without asking whether it is there
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -39,6 +43,30 @@ class FlagError(KvdocsError):
     """A start-up flag, or its value, that a server would not take."""
 
 
+class WorkloadError(KvdocsError):
+    """A workload that cannot be read."""
+
+
+class AllocationError(KvdocsError):
+    """Memory taken without asking first whether it is there."""
+
+
+class NeverFitsError(KvdocsError):
+    """A request that no waiting would ever let run, found when it is submitted.
+
+    Attributes:
+        request_id: The request.
+        needed: What it needs, in the unit the message names (tokens or blocks).
+        available: The most it could ever get, in the same unit.
+    """
+
+    def __init__(self, message: str, *, request_id: str, needed: int, available: int) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+        self.needed = needed
+        self.available = available
+
+
 class ParameterError(KvdocsError):
     """A widget parameter outside what its control allows.
 
@@ -49,3 +77,7 @@ class ParameterError(KvdocsError):
     def __init__(self, message: str, *, name: str) -> None:
         super().__init__(message)
         self.name = name
+
+
+class MetricsError(KvdocsError):
+    """Readings of a server that cannot be compared."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kvdocs.errors import FlagError
+from kvdocs.model import Model, parse_config
 from kvdocs.startup_log.facts import Facts, Finding, Severity
 from kvdocs.startup_log.figures import figures_of
 from kvdocs.startup_log.findings import (
@@ -24,6 +25,7 @@ from kvdocs.startup_log.findings import (
     config_check,
     engines,
     gaps,
+    plan_check,
     pool,
     ranks,
     refusal,
@@ -36,7 +38,6 @@ from kvdocs.startup_log.settings import read_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kvdocs.model import Model
     from kvdocs.startup_log.facts import KnownLayout
     from kvdocs.startup_log.reader import LogInput, Start, StartupLog
 
@@ -49,6 +50,7 @@ _CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     *budget.CHECKS[3:],
     *ranks.CHECKS,
     *config_check.CHECKS,
+    *plan_check.CHECKS,
     *candidates.CHECKS,
     *gaps.CHECKS,
     starts.unexplained_pools,
@@ -120,6 +122,8 @@ def explain(
     found = [*problems, *starts.several([item for item, _ in every], read.num_starts)]
     for check in _CHECKS:
         found.extend(check(facts))
+    if not found:
+        found.append(_no_capacity(facts))
     return Explanation(
         figures=_figures(facts),
         findings=tuple(sorted(_distinct(found), key=_gravity)),
@@ -134,6 +138,7 @@ def _facts(
     """A start with its flags and, if a config is there, its layout."""
     settings = {**start.settings, **given}
     layout: KnownLayout | None = None
+    model: Model | None = None
     problems: list[Finding] = []
     if config is None and (served := served_model(settings)):
         config = served.config
@@ -145,10 +150,11 @@ def _facts(
         )
     if config is not None:
         try:
+            model = config if isinstance(config, Model) else parse_config(config)
             layout = known_layout(config, settings)
         except FlagError as error:
             problems.append(Finding("flags-contradict-config", str(error), "warning"))
-    return Facts(start, settings, layout), problems
+    return Facts(start, settings, layout, model), problems
 
 
 def _figures(facts: Facts) -> dict[str, float]:
@@ -157,6 +163,18 @@ def _figures(facts: Facts) -> dict[str, float]:
     layout = facts.layout
     if layout is None:
         return figures
+    solution = plan_check.solution_of(facts)
+    if solution:
+        figures["num_gpu_blocks"] = solution.num_blocks
+        figures["block_bytes"] = solution.plan.bytes_per_block
+        figures["block_size_tokens"] = solution.plan.block_size
+        figures["blocks_per_request"] = solution.plan.per_request
+        figures["kv_cache_groups"] = solution.plan.groups
+        figures["max_concurrency"] = solution.concurrency
+        figures.setdefault("kv_pool_bytes", solution.pool_bytes)
+        figures["kv_pool_tokens_at_max_model_len"] = int(
+            solution.concurrency * figures["max_model_len"]
+        )
     rate = layout.bytes_per_token_per_gpu
     figures["config_kv_bytes_per_token_per_gpu"] = rate
     if not layout.is_hybrid:
@@ -183,6 +201,15 @@ def _version(facts: Facts) -> str:
         if "vllm_version" in row.words:
             return row.words["vllm_version"]
     return ""
+
+
+def _no_capacity(facts: Facts) -> Finding:
+    names = ", ".join(sorted({row.name for row in facts.start.rows}))
+    return Finding(
+        "no-capacity-lines",
+        f"Lines of a start were found ({names}), but none that states memory or capacity.",
+        "warning",
+    )
 
 
 def _nothing_found(read: StartupLog) -> Finding:

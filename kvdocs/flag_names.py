@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-OTHER_SWITCHES: Final = frozenset(
-    """
+_SWITCHES: Final = """
     aggregate_engine_logging allow_credentials allow_deprecated_quantization
     cohere_is_reasoning_model cudagraph_metrics data_parallel_external_lb
     data_parallel_hybrid_lb data_parallel_multi_port_external_lb dcp_q_replicate
@@ -35,12 +34,11 @@ OTHER_SWITCHES: Final = frozenset(
     skip_mm_profiling skip_tokenizer_init sleep_mode_offload_cudagraph specialize_active_lora
     swa_bounded_replay tokens_only trust_remote_code trust_request_chat_template
     trust_request_mm_kwargs use_fp64_gumbel use_replayssm use_tqdm_on_load dpe dph dpm ep
-    """.split()
-)
+"""
+OTHER_SWITCHES: Final = frozenset(_SWITCHES.split())
 """Flags without a value."""
 
-OTHER_VALUES: Final = frozenset(
-    """
+_VALUES: Final = """
     additional_config all2all_backend allowed_headers allowed_local_media_path
     allowed_media_domains allowed_methods allowed_origins anthropic_disabled_thinking_effort
     api_key api_server_count args asc attention_backend attention_config aux_output_config
@@ -88,6 +86,6 @@ OTHER_VALUES: Final = frozenset(
     tool_strict_level ubatch_size uds uvicorn_log_level video_pruning_method video_pruning_rate
     watchdog_config watermark_config weight_transfer_config worker_cls worker_extension_cls ac
     cc dc dpa dpb dpl dpn dpp dpr n pcp r sc
-    """.split()
-)
+"""
+OTHER_VALUES: Final = frozenset(_VALUES.split())
 """Flags with one or more values."""

@@ -1,7 +1,8 @@
 """vLLM's start-up flags, as far as they bear on the KV cache.
 
-Names, spellings and defaults are vLLM's (0.33.0, `vllm/engine/arg_utils.py`, `vllm/config/cache.py`,
-`vllm/config/scheduler.py`); where a default changed, `ServerFlags.for_version` gives the older one.
+Names, spellings and defaults are vLLM's (0.33.0, `vllm/engine/arg_utils.py`,
+`vllm/config/cache.py`, `vllm/config/scheduler.py`); where a default changed,
+`ServerFlags.for_version` gives the older one.
 A flag vLLM has but the cache does not depend on is accepted and listed in `ServerFlags.others`.
 """
 
@@ -350,9 +351,9 @@ def _read_flag(word: str, rest: list[str], values: dict[str, Any], others: list[
     name = shown.lstrip("-").replace("-", "_")
     name = _SHORT.get(name, name)
     if name in _SWITCHES or name in OTHER_SWITCHES:
-        _switch(name, True, shown, values, others)
+        _switch(name, shown, values, others, value=True)
     elif _switch_off(name) in _SWITCHES | OTHER_SWITCHES:
-        _switch(_switch_off(name), False, shown, values, others)
+        _switch(_switch_off(name), shown, values, others, value=False)
     elif name in OTHER_VALUES or name.partition(".")[0] in OTHER_VALUES:
         others.append(shown)
         if not equals:
@@ -365,11 +366,7 @@ def _read_flag(word: str, rest: list[str], values: dict[str, Any], others: list[
 
 
 def _switch(
-    name: str,
-    value: bool,  # noqa: FBT001  what the switch is set to
-    shown: str,
-    values: dict[str, Any],
-    others: list[str],
+    name: str, shown: str, values: dict[str, Any], others: list[str], *, value: bool
 ) -> None:
     if name in _SWITCHES:
         values[name] = value

@@ -7,7 +7,7 @@ some for a window and some as a state of fixed size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kvdocs.errors import FlagError
 from kvdocs.model.dtypes import (

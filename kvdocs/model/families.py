@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,20 @@ CORE_FIELDS: Final = frozenset(core(0, 0, 0))
 """Defaults of these are used only inside a nested config, which is saved as the difference from
 its class. At the top of a file a missing one is an error."""
 
-_HEAD_128: Final = {"head_dim": 128}
+MULTI_HEAD_TYPES: Final = frozenset(
+    {
+        "baichuan",
+        "bloom",
+        "codegen",
+        "gpt2",
+        "gpt_neox",
+        "gptj",
+        "opt",
+        "persimmon",
+        "qwen",
+    }
+)
+"""Types whose class has no field for KV heads: one per query head."""
 
 _DENSE: Final = {
     "apertus": "apertus",
@@ -423,8 +436,8 @@ _ENCODER_DECODERS: Final = [
 
 _NO_CACHE: Final = "an encoder keeps no KV cache between steps; a decoder's config.json is needed"
 _CROSS: Final = (
-    "an encoder-decoder also caches its encoder's keys and values, whose length the config does not "
-    "fix; a decoder-only model's config.json is needed"
+    "an encoder-decoder also caches its encoder's keys and values, whose length the config does "
+    "not fix; a decoder-only model's config.json is needed"
 )
 _FIXED_STATE: Final = "its recurrent state has a layout kvdocs does not know, and vLLM has no model"
 
@@ -556,13 +569,16 @@ _SPECIAL: Final = {
     "longcat_flash": Family(_vllm("model_executor/models/longcat_flash.py"), "double_latent"),
     # Recurrent layers
     "bamba": Family(
-        _transformers("bamba"), "attn_layer_indices", state="mamba2", defaults=_MAMBA_GRANITE
+        _transformers("bamba"),
+        "attn_layer_indices",
+        state="mamba2",
+        defaults={**_MAMBA_GRANITE, "num_key_value_heads": 8},
     ),
     "falcon_h1": Family(
         _transformers("falcon_h1"),
         "parallel",
         state="mamba2",
-        defaults={**_MAMBA_GRANITE, "mamba_d_ssm": 1024},
+        defaults={**_MAMBA_GRANITE, "mamba_d_ssm": 1024, "num_key_value_heads": 8},
     ),
     "falcon_mamba": Family(
         _transformers("falcon_mamba"),
@@ -578,6 +594,7 @@ _SPECIAL: Final = {
         "jamba",
         state="mamba1",
         defaults={
+            "num_key_value_heads": 8,
             "attn_layer_period": 8,
             "attn_layer_offset": 4,
             "mamba_d_state": 16,
@@ -616,14 +633,27 @@ _SPECIAL: Final = {
             "conv_kernel": 4,
         },
     ),
-    "minimax": Family(_transformers("minimax"), "minimax", state="lightning"),
-    "minimax_m1": Family("code in the model repository", "minimax", state="lightning"),
-    "minimax_text_01": Family("code in the model repository", "minimax", state="lightning"),
+    "minimax": Family(
+        _transformers("minimax"), "minimax", state="lightning", defaults={"num_key_value_heads": 8}
+    ),
+    "minimax_m1": Family(
+        "code in the model repository",
+        "minimax",
+        state="lightning",
+        defaults={"num_key_value_heads": 8},
+    ),
+    "minimax_text_01": Family(
+        "code in the model repository",
+        "minimax",
+        state="lightning",
+        defaults={"num_key_value_heads": 8},
+    ),
     "nemotron_h": Family(
         _vllm("model_executor/models/nemotron_h.py"),
         "nemotron_h",
         state="mamba2",
         defaults={
+            "num_key_value_heads": 8,
             "head_dim": 128,
             "ssm_state_size": 128,
             "mamba_num_heads": 128,

@@ -44,8 +44,8 @@ def load(config: Mapping[str, Any] | str | bytes) -> Mapping[str, Any]:
 def _check_length(length: int) -> None:
     if length > MAX_CONFIG_BYTES:
         raise ConfigError(
-            f"this is {length:,} bytes; a config.json is far below {MAX_CONFIG_BYTES:,}: paste only "
-            "the model's config.json, not a tokenizer, an index or a log"
+            f"this is {length:,} bytes; a config.json is far below {MAX_CONFIG_BYTES:,}: paste "
+            "only the model's config.json, not a tokenizer, an index or a log"
         )
 
 
@@ -111,18 +111,19 @@ def show(value: object) -> str:
 class Fields:
     """One JSON object of a config, read by field name.
 
-    A field that is absent or null counts as missing; a class default fills in only for an absent one,
-    since null means that the model has no such thing. Every read checks the type, so that a wrong
-    value is refused by name instead of travelling on.
+    A field that is absent or null counts as missing; a class default fills in only for an absent
+    one, since null means that the model has no such thing. Every read checks the type, so that a
+    wrong value is refused by name instead of travelling on.
 
     Attributes:
         data: The object.
         path: Where it stands in the file: empty for the top, else e.g. `text_config`.
         defaults: What the model class fills in for missing fields.
-        used: Names of defaults that were filled in.
+        withheld: Class defaults of fields that must stand in the file here.
+        used: Defaults that were filled in.
     """
 
-    __slots__ = ("data", "defaults", "path", "used")
+    __slots__ = ("data", "defaults", "path", "used", "withheld")
 
     def __init__(
         self,
@@ -134,7 +135,14 @@ class Fields:
         self.data = data
         self.path = path
         self.defaults = defaults or {}
+        self.withheld: Mapping[str, Any] = {}
         self.used: dict[str, Any] = {}
+
+    def changed(self, changes: Mapping[str, Any]) -> Fields:
+        """The same object with some fields replaced."""
+        copy = Fields({**self.data, **changes}, path=self.path, defaults=self.defaults)
+        copy.withheld = self.withheld
+        return copy
 
     def name(self, key: str) -> str:
         """The field's dotted name, for messages."""

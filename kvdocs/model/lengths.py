@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kvdocs.model.fields import Fields

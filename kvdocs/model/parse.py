@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from kvdocs.model.families import ALIASES, CORE_FIELDS, FAMILIES, TEXT_TYPE_OF, Family
+from kvdocs.model.families import (
+    ALIASES,
+    CORE_FIELDS,
+    FAMILIES,
+    MULTI_HEAD_TYPES,
+    TEXT_TYPE_OF,
+    Family,
+)
 from kvdocs.model.fields import Fields, load, show
 from kvdocs.model.layers import LayerGroup, LayerKind, Model
 from kvdocs.model.lengths import max_model_len
 from kvdocs.model.patterns import PATTERNS, Kinds, window_of
 from kvdocs.model.quantization import checkpoint_cache_dtype
-from kvdocs.model.shapes import HEADS, HIDDEN, LAYERS, PER_LAYER, Shape, layer_key, shape_of
+from kvdocs.model.shapes import (
+    HEADS,
+    HIDDEN,
+    KV_HEADS,
+    LAYERS,
+    PER_LAYER,
+    Shape,
+    layer_key,
+    shape_of,
+)
 from kvdocs.model.states import STATES
 from kvdocs.model.unknown import unknown_family
 
@@ -41,14 +57,15 @@ def parse_config(config: Mapping[str, Any] | str | bytes, *, name: str | None = 
         ConfigError: The config cannot be read right; the error names the field.
 
     Examples:
-        >>> gpt2 = parse_config('{"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12}')
+        >>> text = '{"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12}'
+        >>> gpt2 = parse_config(text)
         >>> gpt2.layers[0].num_kv_heads, gpt2.layers[0].head_size, gpt2.layers[0].count
         (12, 64, 12)
     """
     top = Fields(load(config))
     text, model_type = _language_model(top)
     family = _family_of(text, model_type)
-    text.defaults = _defaults_for(text, family)
+    _set_defaults(text, family)
     _check_decoder(top)
     _check_decoder(text)
     num_layers = _num_layers(text, model_type)
@@ -64,7 +81,7 @@ def parse_config(config: Mapping[str, Any] | str | bytes, *, name: str | None = 
         dtype=_dtype(top, text),
         layers=layers,
         kv_cache_dtype=checkpoint_cache_dtype(top, text),
-        notes=_notes(text, family, model_type),
+        notes=_notes(text, family, model_type, layers),
     )
 
 
@@ -95,10 +112,13 @@ def _family_of(text: Fields, model_type: str) -> Family:
     return family
 
 
-def _defaults_for(text: Fields, family: Family) -> Mapping[str, Any]:
+def _set_defaults(text: Fields, family: Family) -> None:
+    """A nested config is saved as the difference from its class; a whole file names its core."""
     if text.path:
-        return family.defaults
-    return {key: value for key, value in family.defaults.items() if key not in CORE_FIELDS}
+        text.defaults = family.defaults
+        return
+    text.defaults = {key: value for key, value in family.defaults.items() if key not in CORE_FIELDS}
+    text.withheld = {key: value for key, value in family.defaults.items() if key in CORE_FIELDS}
 
 
 def _check_decoder(fields: Fields) -> None:
@@ -114,7 +134,7 @@ def _check_decoder(fields: Fields) -> None:
     ):
         fields.refuse(
             "use_bidirectional_attention",
-            "(or is_causal) says that every token sees every other: no KV cache is kept between steps",
+            "(or is_causal) says that every token sees every other: no cache is kept between steps",
         )
 
 
@@ -215,16 +235,26 @@ def _dtype(top: Fields, text: Fields) -> str | None:
     return None
 
 
-def _notes(text: Fields, family: Family, model_type: str) -> tuple[str, ...]:
+def _notes(
+    text: Fields, family: Family, model_type: str, groups: tuple[LayerGroup, ...]
+) -> tuple[str, ...]:
     notes = []
+    layers = [group for group in groups if group.kind not in _NO_HEADS | {LayerKind.LATENT}]
     if model_type not in FAMILIES:
         notes.append(
-            f"model_type {model_type!r} is not one kvdocs knows; no field hints at anything but plain "
-            "attention in every layer, so that is assumed"
+            f"model_type {model_type!r} is not one kvdocs knows; no field hints at anything but "
+            "plain attention in every layer, so that is assumed"
         )
     if text.used:
         filled = ", ".join(f"{key} = {show(value)}" for key, value in text.used.items())
         notes.append(f"not in the file, taken from the model class: {filled} ({family.source})")
+    if layers and _one_kv_head_per_query_head(text, family, model_type):
+        notes.append("num_key_value_heads is not in the file: one KV head per query head")
+    if layers and text.get("head_dim", "hidden_size_per_head") is None and family.shape == "plain":
+        size = layers[0].head_size
+        notes.append(f"head_dim is not in the file: hidden_size over query heads, {size}")
+    if family.pattern == "window" and text.get("sliding_window", "layer_types") is None:
+        notes.append("no sliding_window in the file: every layer keeps the whole context")
     if family.period and not text.has("layer_types"):
         notes.append(f"which layers keep the whole context is fixed by the class ({family.source})")
     if family.pattern == "cross_attention_layers":
@@ -232,3 +262,9 @@ def _notes(text: Fields, family: Family, model_type: str) -> tuple[str, ...]:
     if text.optional_integer("num_nextn_predict_layers", least=0):
         notes.append("the multi-token-prediction layers count only with speculative decoding")
     return tuple(notes)
+
+
+def _one_kv_head_per_query_head(text: Fields, family: Family, model_type: str) -> bool:
+    if family.shape != "plain":
+        return False
+    return text.get(*KV_HEADS) is None and model_type not in MULTI_HEAD_TYPES

@@ -65,6 +65,7 @@ def kv_heads_of(text: Fields, *keys: str) -> int:
     heads = num_query_heads(text)
     kv_heads = text.optional_integer(*(keys or KV_HEADS))
     if kv_heads is None:
+        _check_may_be_missing(text)
         return heads
     if heads % kv_heads:
         text.refuse(
@@ -72,6 +73,16 @@ def kv_heads_of(text: Fields, *keys: str) -> int:
             f"is {kv_heads}, which does not divide the {heads} query heads (num_attention_heads)",
         )
     return kv_heads
+
+
+def _check_may_be_missing(text: Fields) -> None:
+    """Where the class would fill in a fixed number, a file without one is likely cut short."""
+    fixed = text.withheld.get("num_key_value_heads")
+    if fixed is not None and "num_key_value_heads" not in text.data:
+        text.refuse(
+            "num_key_value_heads",
+            f"is missing; the class would take {fixed}, which is right by chance only: write it",
+        )
 
 
 def head_size_of(text: Fields, *keys: str) -> int:
@@ -216,7 +227,7 @@ def _step3p5(text: Fields, kind: LayerKind, _layer: int) -> Shape:
 
 
 def _check_same(other: Fields, key: str, value: int) -> None:
-    """vLLM reads both only from the top (`vllm/model_executor/models/step3p5.py`)."""
+    """VLLM reads both only from the top (`vllm/model_executor/models/step3p5.py`)."""
     found = other.optional_integer(key)
     if found not in (None, value):
         other.refuse(key, f"is {found}, but the full layers have {value}; vLLM has one for both")
@@ -316,7 +327,15 @@ def shape_of(rule: str, text: Fields, kind: LayerKind, layer: int) -> Shape:
     """The shape of one layer; a latent layer has the same one in every family."""
     changes = overrides_of(text, layer)
     if changes:
-        text = Fields({**text.data, **changes}, path=text.path, defaults=text.defaults)
+        text = text.changed(changes)
     if kind == LayerKind.LATENT:
         return _latent(text, kind, layer)
-    return SHAPES[rule](text, kind, layer)
+    shape = SHAPES[rule](text, kind, layer)
+    heads = num_query_heads(text)
+    if heads % shape.num_kv_heads:
+        text.refuse(
+            "num_key_value_heads",
+            f"comes to {shape.num_kv_heads} in a {kind} layer, which does not divide the {heads} "
+            "query heads (num_attention_heads)",
+        )
+    return shape

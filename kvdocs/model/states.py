@@ -2,8 +2,8 @@
 
 Sources: vLLM 0.33.0 `vllm/model_executor/layers/mamba/mamba_utils.py`
 (`MambaStateShapeCalculator`, `MambaStateDtypeCalculator`), and per model the file's
-`get_mamba_state_shape_from_config`. vLLM keeps kernel - 1 taps of a convolution, and both tensors in
-the dtype the model is served in unless the config names another for the state.
+`get_mamba_state_shape_from_config`. vLLM keeps kernel - 1 taps of a convolution, and both tensors
+in the dtype the model is served in unless the config names another for the state.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ that hints at a cache of another kind refuses the config, naming the field.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from kvdocs.model.families import Family
 from kvdocs.model.fields import Fields, show
@@ -28,7 +28,7 @@ _HARMLESS: Final = re.compile(
 _HINT_MODEL: Final = re.compile(
     r"For(CausalLM|ConditionalGeneration|Generation)|LMHeadModel|ChatModel"
 )
-_OFF: Final = (None, False, 0, 1, "", [], {}, "none", "full", "full_attention")
+_OFF: Final[tuple[Any, ...]] = (None, False, 0, 1, "", [], {}, "none", "full", "full_attention")
 
 
 _PLAIN_WORDS: Final = frozenset({"full_attention", "sliding_attention"})
@@ -70,6 +70,6 @@ def _check_generates(text: Fields) -> None:
     if names and not any(isinstance(name, str) and _HINT_MODEL.search(name) for name in names):
         text.refuse(
             "architectures",
-            f"is {show(names)}, which is no model that generates text token by token, so it may keep "
-            "no KV cache",
+            f"is {show(names)}, which is no model that generates text token by token, so it may "
+            "keep no KV cache",
         )

@@ -248,7 +248,7 @@ def _with(budget: Budget, overhead: Overhead) -> Budget:
 def _measured_range(
     gpu: Gpu, flags: ServerFlags
 ) -> tuple[Overhead, Overhead, str, tuple[str, ...]]:
-    """The most and the least overhead seen in public logs, what they rest on, and where they are."""
+    """The most and the least overhead in public logs, their basis, and where they stand."""
     several = flags.tensor_parallel_size > 1
     context = (0.55 * GIB, 0.55 * GIB) if several else (0.35 * GIB, 0.13 * GIB)
     # Until 0.20.2 graphs came on top of the budget (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS).

@@ -13,7 +13,7 @@ from kvdocs.model.cost import kv_cost
 from kvdocs.model.layers import LayerKind, Model
 from kvdocs.sizing.budget import Budget
 from kvdocs.sizing.engine import Engine, build_engine, need_of
-from kvdocs.sizing.groups import Grouping, group_layers
+from kvdocs.sizing.groups import NO_GROUPS, Grouping, group_layers
 from kvdocs.sizing.plan import Plan, Worker, plan_cache
 
 DEFAULT_MAX_NUM_BATCHED_TOKENS: Final = 8192
@@ -63,7 +63,7 @@ class Capacity:
     starts: bool
     refusal: str | None
     replicas: int = 1
-    grouping: Grouping = Grouping(())
+    grouping: Grouping = NO_GROUPS
     log: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -217,8 +217,11 @@ def _capacity(model: Model, flags: ServerFlags, engine: Engine, plan: Plan) -> C
 
 
 def _pool_tokens(model: Model, flags: ServerFlags, plan: Plan) -> int:
-    """Tokens before blocks; for a model with windows or states there is no such figure but the
-    one in requests of the maximum length."""
+    """Tokens before blocks.
+
+    For a model with windows or states the only such figure is the one in requests of the maximum
+    length.
+    """
     plain = all(group.kind in _WHOLE for group in model.layers)
     if not plain:
         return plan.kv_cache_size_tokens

@@ -1,7 +1,8 @@
 """How vLLM puts layers into KV cache groups that share one pool of blocks.
 
-Source: vLLM 0.33.0 `vllm/v1/core/kv_cache_planning.py`, `get_kv_cache_groups`. A group has one block
-table; every layer in it has the same page size, and a block id belongs to one group at a time.
+Source: vLLM 0.33.0 `vllm/v1/core/kv_cache_planning.py`, `get_kv_cache_groups`. A group has one
+block table; every layer in it has the same page size, and a block id belongs to one group at a
+time.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """vLLM's class of the group's spec."""
+        """VLLM's class of the group's spec."""
         return "UniformTypeKVCacheSpecs" if len(self.parts) > 1 else self.parts[0].spec.kind.value
 
     @property
@@ -69,7 +70,7 @@ class Group:
 
     @property
     def page_bytes(self) -> int:
-        """vLLM's page size of the group's spec: one layer's, or all layers' when they differ."""
+        """VLLM's page size of the group's spec: one layer's, or all layers' when they differ."""
         return self.block_bytes if len(self.parts) > 1 else self.parts[0].spec.page_bytes
 
     def bytes_on(self, layers: frozenset[int]) -> int:
@@ -97,6 +98,10 @@ class Grouping:
         """Bytes of each set of blocks (one per group) that no layer uses."""
         sizes = [group.block_bytes for group in self.groups]
         return max(sizes) * len(sizes) - sum(sizes)
+
+
+NO_GROUPS: Final = Grouping(())
+"""The grouping of a model that caches nothing."""
 
 
 def group_layers(parts: Sequence[Part], *, hybrid_manager: bool = True) -> Grouping:
@@ -176,7 +181,7 @@ def _split(parts: list[Part], log: list[str]) -> tuple[Group, ...]:
     """Cut each kind of layer into groups of one size, padding the last."""
     counts = [len(part.layers) for part in parts]
     size = max(counts) if max(counts) < min(counts) * 1.5 else min(counts)
-    groups = []
+    groups: list[Group] = []
     for part in parts:
         padding = -len(part.layers) % size
         if padding:
@@ -185,6 +190,7 @@ def _split(parts: list[Part], log: list[str]) -> tuple[Group, ...]:
                 f"{padding / len(part.layers) * 100:.2f}% KV cache memory"
             )
         num_groups = -(-len(part.layers) // size)
-        for first in range(num_groups):
-            groups.append(Group((Part(part.spec, part.layers[first::num_groups]),)))
+        groups += [
+            Group((Part(part.spec, part.layers[first::num_groups]),)) for first in range(num_groups)
+        ]
     return tuple(groups)

@@ -148,8 +148,8 @@ def capacity_line(max_concurrency: float, max_model_len: int) -> str:
     """The line vLLM prints since 0.29 when it starts (`update_kv_cache_capacity`).
 
     Examples:
-        >>> capacity_line(3.625, 131072)
-        'GPU KV cache size: 475,136 tokens, Maximum concurrency for 131,072 tokens per request: 3.62x'
+        >>> capacity_line(50.0, 8192)
+        'GPU KV cache size: 409,600 tokens, Maximum concurrency for 8,192 tokens per request: ...
     """
     return (
         f"GPU KV cache size: {int(max_concurrency * max_model_len):,} tokens, Maximum concurrency "
@@ -166,7 +166,7 @@ def blocks_per_request(groups: Sequence[Group], need: Need, max_model_len: int) 
 
 def _bytes_per_block(groups: Sequence[Group], worker: Worker) -> int:
     """The widest group on this worker; a worker without cached layers still holds its share."""
-    return max(max(group.bytes_on(worker.layers) for group in groups), 1)
+    return max(1, *(group.bytes_on(worker.layers) for group in groups))
 
 
 def _needed(groups: Sequence[Group], need: Need, per_block: int, max_model_len: int) -> int:
@@ -207,7 +207,7 @@ def _refusal(
     per_block: Sequence[int],
     max_model_len: int,
 ) -> str | None:
-    """vLLM's text for the first worker that has too little, or None."""
+    """VLLM's text for the first worker that has too little, or None."""
     for have, block in zip(usable, per_block, strict=True):
         if have <= 0:
             return NO_MEMORY
@@ -219,7 +219,7 @@ def _refusal(
 
 
 def too_long(max_model_len: int, needed: int, have: int, longest: int) -> str:
-    """vLLM's refusal of a length that does not fit (the open bracket is vLLM's own)."""
+    """VLLM's refusal of a length that does not fit (the open bracket is vLLM's own)."""
     estimate = ""
     if longest > 0:
         estimate = (
@@ -229,6 +229,6 @@ def too_long(max_model_len: int, needed: int, have: int, longest: int) -> str:
         f"To serve at least one request with the model's max seq len ({max_model_len}), "
         f"({format_gib_as_vllm(needed)} GiB KV cache is needed, which is larger than the available "
         f"KV cache memory ({format_gib_as_vllm(have)} GiB). {estimate}Try increasing "
-        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing "
-        f"`max_model_len` when initializing the engine. {_SEE}"
+        "`gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or "
+        f"decreasing `max_model_len` when initializing the engine. {_SEE}"
     )

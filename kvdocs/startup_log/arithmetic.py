@@ -21,6 +21,8 @@ SWAP_SPACE_GIB: Final = 4
 """V0's default CPU pool per GPU (`--swap-space`, vLLM 0.1 to 0.10, `config.py`)."""
 BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Block sizes that vLLM's attention backends choose by themselves (`platforms/interface.py`)."""
+STAGE_SUM_TOLERANCE: Final = 0.02
+"""How near a need must be to that of all stages to count as their sum."""
 LARGEST_BLOCK: Final = 256
 """Largest block size in use for models whose layers all keep every token (TPU)."""
 AMBIGUOUS_RATIO: Final = 1.5
@@ -134,9 +136,26 @@ def slots(facts: Facts) -> Interval | None:
         return refused.interval
     if pool_meaning(facts) in (PoolMeaning.CONCURRENCY, PoolMeaning.ONE_GROUP):
         return None
-    if ambiguous_pool(facts):
+    if ambiguous_pool(facts) or (facts.layout and facts.layout.is_hybrid):
         return None
-    return printed_pool(facts)
+    pool = printed_pool(facts)
+    return _slots_printed_as(pool, facts) if pool else None
+
+
+def _slots_printed_as(pool: Interval, facts: Facts) -> Interval:
+    """Token slots of a one-group pool from its printed size.
+
+    Since 0.20 that is blocks / blocks per request x max_model_len, a little less than blocks x
+    block size when max_model_len does not fill its last block.
+    """
+    length, block = facts.max_model_len, block_size(facts)
+    if not length or length % block == 0 or pool.width:
+        return pool
+    per_request = math.ceil(length / block)
+    scale = per_request * block / length
+    if pool.low % block == 0:
+        return Interval(pool.low, pool.low * scale + block)
+    return exactly(round(pool.low * per_request / length + 0.5 / length) * block)
 
 
 def ambiguous_pool(facts: Facts) -> bool:
@@ -197,23 +216,35 @@ def has_fixed_cost(facts: Facts) -> bool:
     return need is not None and need[1].low > 0
 
 
+def sums_stages(facts: Facts) -> bool:
+    """Whether a refusal adds up all pipeline stages, as the config tells (a bug of vLLM 0.14)."""
+    layout, needed = facts.layout, facts.last("refusal_needed_bytes")
+    length = facts.max_model_len
+    if layout is None or needed is None or not length or facts.parallel("pipeline") == 1:
+        return False
+    whole = layout.bytes_per_token_all_layers * length
+    return (
+        layout.bytes_per_token_per_gpu * length < whole
+        and abs(needed.value - whole) <= STAGE_SUM_TOLERANCE * whole
+    )
+
+
 def pool_bytes(row: Row) -> Interval | None:
     """Bytes of a pool row of SGLang, TensorRT-LLM or llama.cpp: K and V together."""
     numbers = row.numbers
-    if "kv_bytes" in numbers:
-        return numbers["kv_bytes"].interval
-    if "k_bytes" in numbers and "v_bytes" in numbers:
-        return numbers["k_bytes"].interval + numbers["v_bytes"].interval
-    return None
+    parts = ("kv_bytes",) if "kv_bytes" in numbers else ("k_bytes", "v_bytes")
+    if any(part not in numbers or numbers[part].interval.low <= 0 for part in parts):
+        return None
+    return sum((numbers[part].interval for part in parts), start=exactly(0))
 
 
 def evidence(facts: Facts) -> list[Evidence]:
-    """Every way this log tells the bytes per token per GPU of a vLLM start."""
-    return [
-        *_from_pool(facts),
-        *_from_cpu_blocks(facts),
-        *_from_refusal(facts),
-    ]
+    """Every way this log tells the bytes per token per GPU of a vLLM start.
+
+    What is not surely above zero (a cut or damaged line) tells nothing.
+    """
+    ways = (*_from_pool(facts), *_from_cpu_blocks(facts), *_from_refusal(facts))
+    return [way for way in ways if way.value.low > 0]
 
 
 def _from_pool(facts: Facts) -> Iterator[Evidence]:
@@ -241,7 +272,7 @@ def _from_cpu_blocks(facts: Facts) -> Iterator[Evidence]:
 
 def _from_refusal(facts: Facts) -> Iterator[Evidence]:
     needed, length = facts.last("refusal_needed_bytes"), facts.max_model_len
-    if needed is None or not length or has_fixed_cost(facts):
+    if needed is None or not length or has_fixed_cost(facts) or sums_stages(facts):
         return
     block = block_size(facts)
     whole = math.ceil(length / block) * block
@@ -287,6 +318,6 @@ def best_value(interval: Interval) -> float:
 def bytes_per_token(facts: Facts) -> Interval | None:
     """Bytes per token per GPU that this start implies, from all its lines together."""
     exact = facts.last("kv_bytes_per_token")
-    if exact:
+    if exact and exact.value > 0:
         return exactly(exact.value)
     return combined(evidence(facts))

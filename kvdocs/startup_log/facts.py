@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
+    from kvdocs.model import Model
     from kvdocs.startup_log.interval import Interval
     from kvdocs.startup_log.lines import Reading
     from kvdocs.startup_log.reader import Row, Start
@@ -70,11 +71,21 @@ class Facts:
         start: The start as read.
         settings: Flags by name: those of the log, overruled by those the caller gave.
         layout: What the config says, when one was given.
+        model: The config itself, parsed.
     """
 
     start: Start
     settings: Mapping[str, str]
     layout: KnownLayout | None = None
+    model: Model | None = None
+    _readings: dict[str, list[tuple[Source, Reading]]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        for row in self.start.rows:
+            for figure, reading in row.numbers.items():
+                self._readings.setdefault(figure, []).append((row.source, reading))
 
     def rows(self, *names: str) -> list[Row]:
         """The rows of some line patterns, in order."""
@@ -84,15 +95,14 @@ class Facts:
         """Whether a line pattern occurred."""
         return any(row.name == name for row in self.start.rows)
 
-    def readings(self, figure: str) -> Iterator[tuple[Source, Reading]]:
+    def readings(self, figure: str) -> list[tuple[Source, Reading]]:
         """Every reading of a figure with who printed it."""
-        for row in self.start.rows:
-            if figure in row.numbers:
-                yield row.source, row.numbers[figure]
+        return self._readings.get(figure, [])
 
     def last(self, figure: str) -> Reading | None:
         """The last reading of a figure: what the server settled on."""
-        return next((reading for _, reading in reversed(list(self.readings(figure)))), None)
+        found = self.readings(figure)
+        return found[-1][1] if found else None
 
     def lowest(self, figure: str) -> Reading | None:
         """The smallest reading of a figure: the rank that binds."""

@@ -54,8 +54,10 @@ def known_layout(config: Mapping[str, Any] | Model, settings: Mapping[str, str])
 
 def served_model(settings: Mapping[str, str]) -> CatalogModel | None:
     """The catalogue's entry for the model a log names, or None if it names none that is there."""
+    if "model" not in settings:
+        return None
     try:
-        return get_model(settings.get("model", ""))
+        return get_model(settings["model"])
     except CatalogError:
         return None
 

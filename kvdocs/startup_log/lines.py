@@ -56,7 +56,7 @@ _KINDS: Final = {
     "gib": _NUMBER,
     "mib": _NUMBER,
     "bytes": r"(?<!\d)-?\d{1,18}",
-    "count": rf"{_NUMBER}[kKM]?",
+    "count": r"(?<![\d.,-])~?\d{1,16}(?:,\d{3}){0,5}(?:(?:\.\d{1,3})?[kKM])?",
     "number": _NUMBER,
     "size": rf"{_NUMBER} ?[kKMGT]?i?B",
     "word": r"[\w.+^/-]{0,80}\w",
@@ -64,7 +64,7 @@ _KINDS: Final = {
 }
 _ANYTHING: Final = ".{0,160}?"
 """As far as any two phrases of one line are apart; bounded, so that no line takes long."""
-_PLACE: Final = re.compile(r"\{(\w+):(\w+)\}|(…)|(\s+)")
+_PLACE: Final = re.compile(r"\{(\w+):(\w+)\}|(\s*…\s*)|(\s+)")
 _SUFFIX: Final = {"k": 1e3, "K": 1e3, "M": 1e6}
 _SIZE_UNIT: Final = {"KB": 1024, "MB": MIB, "GB": GIB, "TB": 1024 * GIB}
 
@@ -284,8 +284,8 @@ _BUDGET: Final = (
         "profile-0.6",
         Phase.BUDGET,
         "0.6",
-        "total_gpu_memory={total_memory_bytes:gib}GiB … peak_torch_memory="
-        "{peak_torch_bytes:gib}GiB … non_torch_memory={non_torch_bytes:gib}GiB … "
+        "total_gpu_memory={total_memory_bytes:gib}GiB…peak_torch_memory="
+        "{peak_torch_bytes:gib}GiB…non_torch_memory={non_torch_bytes:gib}GiB…"
         "kv_cache_size={kv_pool_bytes:gib}GiB … gpu_memory_utilization="
         "{gpu_memory_utilization:number}",
         "total_gpu_memory=",

@@ -124,10 +124,18 @@ def is_someones_prompt(line: str) -> bool:
     return _SOMEONES_PROMPT.search(line) is not None
 
 
+def _is_utf16(head: bytes) -> bool:
+    """Whether a log begins with a byte-order mark and text that mostly is Latin."""
+    if head[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return False
+    zeros = head[2:202].count(0)
+    return 3 * zeros >= len(head[2:202])
+
+
 def as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes, re-encoded when a byte-order mark says UTF-16 (a Windows console's `>`)."""
     first = next(chunks, b"")
-    if first[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    if not _is_utf16(first):
         yield first
         yield from chunks
         return

@@ -15,6 +15,7 @@ import { parseArgs } from "node:util";
 import { build } from "esbuild";
 
 import { fileSize, filesBelow, hashOf, packageSources } from "./files.mjs";
+import { LOCK, RECIPE, makeSnapshot } from "./snapshot.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const ROOT = join(HERE, "..", "..");
@@ -40,16 +41,14 @@ const inOut = (...names) => join(options.out, ...names);
 async function main() {
   mkdirSync(inOut("pyodide"), { recursive: true });
   const version = readJson(join(PYODIDE, "package.json")).version;
-  const { info } = readJson(join(PYODIDE, "pyodide-lock.json"));
-  const lock = { info, packages: {} };
   const sources = packageSources(options.package);
   const kvdocs = hashOf(JSON.stringify(sources));
   writeFileSync(inOut("kvdocs.json"), JSON.stringify(sources));
   copyPyodide();
-  const snapshot = await freshSnapshot({ version, lock, sources, kvdocs });
+  const snapshot = await freshSnapshot({ version, sources, kvdocs });
   const files = sizes([...PYODIDE_FILES, "snapshot.bin.gz"].map((name) => `pyodide/${name}`));
   const id = hashOf(kvdocs, snapshot, ...filesBelow(HERE).map(([, path]) => readFileSync(path)));
-  await bundle({ id, kvdocs, pyodide: version, lock, files });
+  await bundle({ id, kvdocs, pyodide: version, lock: LOCK, files });
   writeFileSync(
     inOut("manifest.json"),
     JSON.stringify({ id, kvdocs, pyodide: version, snapshot, files }, null, 2),
@@ -65,8 +64,7 @@ function copyPyodide() {
 }
 
 /** Make the snapshot unless the one there was made from the same; returns the hash of what it is made from. */
-async function freshSnapshot({ version, lock, sources, kvdocs }) {
-  const { RECIPE, makeSnapshot } = await import("./snapshot.mjs");
+async function freshSnapshot({ version, sources, kvdocs }) {
   const path = inOut("pyodide", "snapshot.bin.gz");
   const made = existsSync(inOut("manifest.json")) && readJson(inOut("manifest.json")).snapshot;
   const wanted = hashOf(RECIPE, version, kvdocs);
@@ -76,7 +74,7 @@ async function freshSnapshot({ version, lock, sources, kvdocs }) {
   }
   say("making the memory snapshot (about ten seconds)");
   const started = performance.now();
-  const { packed, memory } = await makeSnapshot(sources, kvdocs, lock);
+  const { packed, memory } = await makeSnapshot(sources, kvdocs);
   writeFileSync(path, packed);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   const size = `${(memory / 2 ** 20).toFixed(0)} MiB of memory in ${(packed.length / 1e6).toFixed(2)} MB`;
@@ -108,5 +106,10 @@ async function bundle(info) {
   });
 }
 
-await main();
-process.exit(0); // Pyodide keeps Node's event loop busy
+try {
+  await main();
+  process.exit(0); // Pyodide keeps Node's event loop busy
+} catch (error) {
+  console.error(`browser: the build failed: ${error.message}`); // not the minified line it came from
+  process.exit(1);
+}

@@ -4,7 +4,7 @@ import { type Lockfile, type PyodideAPI, type PyodideConfig, loadPyodide } from 
 
 import { BASE, BUILD, asset } from "./build-info";
 import { Downloads, MissingFile, inflated } from "./download";
-import { withRoomFor } from "./memory.js";
+import { startingFrom } from "./memory.js";
 import type { Progress, Stage, StartMode, Started } from "./messages";
 
 const WASM = "pyodide/pyodide.asm.wasm";
@@ -42,7 +42,7 @@ async function fromSnapshot(report: Report): Promise<PyodideAPI> {
   const downloads = downloadsOf([WASM, ASM, SNAPSHOT, SOURCES], report, "restoring");
   const snapshot = downloads.fetch(SNAPSHOT).then(inflated);
   const sources = fetchSources(downloads).catch(() => ({}));
-  const pyodide = await load(downloads, emptyLibrary(), { _loadSnapshot: snapshot });
+  const pyodide = await load(downloads, emptyLibrary(), snapshot);
   if (pyodide.globals.get("__kv_build__") !== BUILD.kvdocs) {
     throw new Error("the snapshot is of another build");
   }
@@ -53,7 +53,7 @@ async function fromSnapshot(report: Report): Promise<PyodideAPI> {
 async function fromFiles(report: Report): Promise<PyodideAPI> {
   const downloads = downloadsOf([WASM, ASM, LIBRARY, SOURCES], report, "starting");
   const sources = settled(fetchSources(downloads));
-  const pyodide = await load(downloads, downloads.fetch(LIBRARY), {});
+  const pyodide = await load(downloads, downloads.fetch(LIBRARY));
   writeSources(pyodide, await sources);
   return pyodide;
 }
@@ -77,11 +77,11 @@ export async function completeLibrary(pyodide: PyodideAPI): Promise<void> {
 async function load(
   downloads: Downloads,
   library: Promise<Response>,
-  config: PyodideConfig,
+  snapshot?: Promise<Uint8Array>,
 ): Promise<PyodideAPI> {
   const wasm = downloads.fetch(WASM).then(asWasm);
   const module = importModule(downloads);
-  const needed = [wasm, module, library, Promise.resolve(config._loadSnapshot)];
+  const needed = [wasm, module, library, snapshot ?? Promise.resolve()];
   const failed = new Promise<never>((_, reject) => {
     for (const part of needed) part.catch(reject);
   });
@@ -91,14 +91,14 @@ async function load(
   });
   try {
     const loaded = loadPyodide({
-      ...config,
+      ...(snapshot && { _loadSnapshot: snapshot }),
       indexURL: new URL("pyodide/", BASE).href,
       packageBaseUrl: new URL("pyodide/", BASE).href,
       stdLibURL: asset(LIBRARY).href,
       lockFileContents: BUILD.lock as Lockfile,
       async createPyodideModule(settings) {
-        const snapshot = await config._loadSnapshot;
-        return (await module).default(withRoomFor(settings, snapshot?.byteLength ?? 0));
+        const { default: create } = await module;
+        return create(snapshot ? startingFrom(settings, await snapshot) : settings);
       },
     });
     return await Promise.race([loaded, failed]);

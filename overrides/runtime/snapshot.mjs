@@ -12,21 +12,29 @@ import { gunzipSync, gzipSync } from "node:zlib";
 
 import { loadPyodide } from "pyodide";
 
-import { withRoomFor } from "./memory.js";
+import { applyDifference, onceInstantiated, startingFrom } from "./memory.js";
 
 const WARM = readFileSync(new URL("warm.py", import.meta.url), "utf8");
+/** The packages of the Pyodide distribution that the site serves itself: none. */
+export const LOCK = {
+  info: JSON.parse(readFileSync(fileURLToPath(import.meta.resolve("pyodide/pyodide-lock.json")))).info,
+  packages: {},
+};
 const PYODIDE = fileURLToPath(new URL(".", import.meta.resolve("pyodide")));
 /** More than this is a mistake in what is imported: each byte is copied at every start. */
 const LARGEST_MEMORY = 64 * 2 ** 20;
 const LARGEST_BLOCK = 4 * 2 ** 20;
 const SMALLEST_BLOCK = 16;
 
-/** Hash input: a change of this file or of warm.py makes a new snapshot. */
-export const RECIPE = WARM + readFileSync(fileURLToPath(import.meta.url), "utf8");
+/** Hash input: a change of this file, memory.js or warm.py makes a new snapshot. */
+export const RECIPE = [import.meta.url, new URL("memory.js", import.meta.url)]
+  .map((url) => readFileSync(fileURLToPath(url), "utf8"))
+  .concat(WARM)
+  .join();
 
 /** Make a snapshot of Python with these sources, stamped with `build`; returns it and its size unpacked. */
-export async function makeSnapshot(sources, build, lock) {
-  const { pyodide, holdMemory } = await startHoldable(lock);
+export async function makeSnapshot(sources, build) {
+  const { pyodide, firstMemory, holdMemory } = await startHoldable();
   writeSources(pyodide, sources);
   const drawn = draw(pyodide);
   pyodide.globals.set("__kv_build__", build);
@@ -40,48 +48,65 @@ export async function makeSnapshot(sources, build, lock) {
   }
   holdMemory();
   zeroFreeMemory(pyodide._module);
-  const packed = gzipSync(pyodide.makeMemorySnapshot(), { level: 9 });
-  await check(packed, build, drawn, lock);
+  const snapshot = pyodide.makeMemorySnapshot();
+  applyDifference(snapshot, firstMemory);
+  const packed = gzipSync(snapshot, { level: 9 });
+  await check(packed, build, drawn, sources);
   return { packed, memory };
 }
 
 /** Restore a snapshot as a page does, and compare what it draws with what a plain start drew. */
-async function check(packed, build, drawn, lock) {
-  const snapshot = gunzipSync(packed);
-  const createModule = await pyodideModule();
-  const pyodide = await loadPyodide({
-    lockFileContents: lock,
-    _loadSnapshot: snapshot,
-    createPyodideModule: (settings) => createModule(withRoomFor(settings, snapshot.length)),
-  });
+async function check(packed, build, drawn, sources) {
+  const pyodide = await startRestored(gunzipSync(packed), sources);
   if (pyodide.globals.get("__kv_build__") !== build) throw new Error("the snapshot lost its stamp");
   if (draw(pyodide) !== drawn) {
     throw new Error("Python restored from the snapshot draws other pictures than a plain start");
   }
 }
 
+/** Python as the page starts it from the snapshot. */
+export async function startRestored(snapshot, sources) {
+  const createModule = await pyodideModule();
+  const pyodide = await loadPyodide({
+    lockFileContents: LOCK,
+    _loadSnapshot: snapshot,
+    createPyodideModule: (settings) => createModule(startingFrom(settings, snapshot)),
+  });
+  writeSources(pyodide, sources);
+  return pyodide;
+}
+
+/** Python as the page starts it without a snapshot. */
+export async function startPlain(sources) {
+  const pyodide = await loadPyodide({ lockFileContents: LOCK });
+  writeSources(pyodide, sources);
+  return pyodide;
+}
+
 async function pyodideModule() {
   return (await import(`${PYODIDE}pyodide.asm.mjs`)).default;
 }
 
-/** Start Python such that its memory can be kept from growing. */
-async function startHoldable(lock) {
-  let held = false;
+/** Start Python such that its first memory is known and its memory can be kept from growing. */
+async function startHoldable() {
   const createModule = await pyodideModule();
+  let firstMemory;
+  let held = false;
+  const keepHold = (settings) => {
+    const instantiate = settings.instantiateWasm;
+    settings.instantiateWasm = (imports, done) => {
+      const grow = imports.env.emscripten_resize_heap;
+      imports.env.emscripten_resize_heap = (size) => (held ? 0 : grow(size));
+      return instantiate(imports, done);
+    };
+    return onceInstantiated(settings, (memory) => (firstMemory = memory.buffer.slice(0)));
+  };
   const pyodide = await loadPyodide({
     _makeSnapshot: true,
-    lockFileContents: lock,
-    createPyodideModule(settings) {
-      const instantiate = settings.instantiateWasm;
-      settings.instantiateWasm = (imports, done) => {
-        const grow = imports.env.emscripten_resize_heap;
-        imports.env.emscripten_resize_heap = (size) => (held ? 0 : grow(size));
-        return instantiate(imports, done);
-      };
-      return createModule(settings);
-    },
+    lockFileContents: LOCK,
+    createPyodideModule: (settings) => createModule(keepHold(settings)),
   });
-  return { pyodide, holdMemory: () => (held = true) };
+  return { pyodide, firstMemory, holdMemory: () => (held = true) };
 }
 
 /** Overwrite freed memory with zeros: what was there is of no use and compresses badly. */

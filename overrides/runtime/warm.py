@@ -20,12 +20,21 @@ for module in LIBRARY.split():
 from kvdocs.widgets.browser import update  # noqa: E402 - timed and kept apart from the library
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
-# Only a checksum is kept: what is drawn is large, and freed memory goes into the snapshot too.
+
+def checksum(name: str, params: dict[str, str], start: int) -> int:
+    """Draw a widget; only a checksum is kept, for freed memory goes into the snapshot too."""
+    try:
+        return zlib.crc32(update(name, json.dumps(params)).encode(), start)
+    except Exception as error:
+        error.add_note(f"while drawing {name} with {params}")
+        raise
+
+
 drawn = 0
 for name, widget in WIDGETS.items():
-    drawn = zlib.crc32(update(name, "{}").encode(), drawn)
+    drawn = checksum(name, {}, drawn)
     for control in widget.controls:
         for value, _ in getattr(control, "options", ()):
-            drawn = zlib.crc32(update(name, json.dumps({control.name: value})).encode(), drawn)
+            drawn = checksum(name, {control.name: value}, drawn)
 
 drawn  # noqa: B018 - the build reads it

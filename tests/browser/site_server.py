@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import mimetypes
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 PREFIX = "/kv-cache/"
@@ -76,8 +78,7 @@ def serve(root: Path, *, compress: bool = False) -> Iterator[SiteServer]:
         site_root = root
         compressing = compress
 
-    host = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    host.daemon_threads = True
+    host = _Host(("127.0.0.1", 0), Handler)
     site = SiteServer(f"http://127.0.0.1:{host.server_port}{PREFIX}")
     Handler.site = site
     thread = threading.Thread(target=host.serve_forever, args=(0.05,))
@@ -89,6 +90,15 @@ def serve(root: Path, *, compress: bool = False) -> Iterator[SiteServer]:
         host.shutdown()
         host.server_close()
         thread.join()
+
+
+class _Host(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that was closed has hung up; anything else is a fault of this host."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @lru_cache(maxsize=64)

@@ -178,7 +178,9 @@ def test_gives_up_on_a_silent_host_after_twenty_seconds(page: Page, standin: Sit
     page.goto(standin.url)
     page.clock.run_for(3_000)
     widget_is(page, "booting")
-    expect(page.locator(".kv-status")).to_have_text(re.compile(r"fetching the runtime, 5\.\d of"))
+    expect(page.locator(".kv-status")).to_have_text(
+        re.compile(r"fetching the runtime, [345]\.\d of")
+    )
     page.wait_for_timeout(500)
     page.clock.fast_forward(19_000)
     widget_is(page, "booting")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from kvdocs.catalog import models
@@ -15,7 +16,6 @@ from kvdocs.startup_log.findings.wording import count
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kvdocs.model import Model
     from kvdocs.startup_log.facts import Facts
     from kvdocs.startup_log.interval import Interval
 
@@ -53,10 +53,9 @@ def _fitting(facts: Facts, rate: Interval) -> dict[str, str]:
     found: dict[str, str] = {}
     for size, dtype in _ways(facts):
         told = f"tp {size}" if dtype == "auto" else f"tp {size}, {dtype} cache"
-        for entry in models():
-            long_enough = entry.context_length >= (facts.max_model_len or 0)
-            if long_enough and _cost(entry.model, dtype, size, facts) in rate:
-                found.setdefault(entry.id, told)
+        for name, context_length, cost in _costs(dtype, size, facts.parallel("pipeline")):
+            if cost in rate and context_length >= (facts.max_model_len or 0):
+                found.setdefault(name, told)
     return found
 
 
@@ -68,20 +67,28 @@ def _ways(facts: Facts) -> list[tuple[int, str]]:
     return [(size, dtype) for size in sizes for dtype in ((cache,) if cache else _CACHE_DTYPES)]
 
 
-def _cost(model: Model, dtype: str, tensor_parallel: int, facts: Facts) -> float:
-    """Bytes per token and GPU; none where the model cannot be run so, or has other parts too."""
-    try:
-        cost = kv_cost(
-            model,
-            kv_cache_dtype=dtype,
-            tensor_parallel_size=tensor_parallel,
-            pipeline_parallel_size=facts.parallel("pipeline"),
-        )
-    except KvdocsError:
-        return 0
-    if cost.window_bytes_per_token or cost.constant_bytes_per_sequence:
-        return 0
-    return cost.bytes_per_token_per_gpu
+@lru_cache(maxsize=64)
+def _costs(
+    dtype: str, tensor_parallel: int, pipeline_parallel: int
+) -> tuple[tuple[str, int, int], ...]:
+    """Name, context length and bytes per token and GPU of every catalogue model.
+
+    Left out are models that cannot be run so, or that keep windows or states too.
+    """
+    found = []
+    for entry in models():
+        try:
+            cost = kv_cost(
+                entry.model,
+                kv_cache_dtype=dtype,
+                tensor_parallel_size=tensor_parallel,
+                pipeline_parallel_size=pipeline_parallel,
+            )
+        except KvdocsError:
+            continue
+        if not (cost.window_bytes_per_token or cost.constant_bytes_per_sequence):
+            found.append((entry.id, entry.context_length, cost.bytes_per_token_per_gpu))
+    return tuple(found)
 
 
 CHECKS: Final = (candidates,)

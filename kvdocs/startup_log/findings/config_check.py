@@ -36,8 +36,6 @@ def rate(facts: Facts) -> Iterator[Finding]:
     if layout is None or value is None or layout.is_hybrid or has_fixed_cost(facts):
         return
     expected = layout.bytes_per_token_per_gpu / context_parallel(facts)
-    if facts.parallel("pipeline") > 1 and layout.bytes_per_token_all_layers in _slack(value):
-        return
     if expected in _slack(value):
         yield Finding(
             "matches-config",
@@ -128,8 +126,7 @@ def hybrid_request(facts: Facts) -> Iterator[Finding]:
         request = memory.value / concurrency.value
         text += (
             f" The log gives {gib(request)} for one of {count(length)} tokens, whole blocks, "
-            "windows and padding included; "
-            f"{gib(length * layout.bytes_per_token_per_gpu)} of it grow with length."
+            "windows and padding included."
         )
     yield Finding("hybrid-request-cost", text)
 

@@ -153,11 +153,12 @@ def tensorrt(facts: Facts) -> Iterator[Finding]:
     sizes, tokens = tensorrt_pool(facts)
     if sizes is None or not tokens:
         return
-    rate = sizes.scaled(1 / tokens)
-    yield Finding(
-        "implied-bytes-per-token",
-        f"{count(tokens)} tokens in {gib(sizes.middle)}: {bytes_range(rate)} per token.",
-    )
+    if facts.last("kv_bytes_per_token") is None:
+        yield Finding(
+            "implied-bytes-per-token",
+            f"{count(tokens)} tokens in {gib(sizes.middle)}: "
+            f"{bytes_range(sizes.scaled(1 / tokens))} per token.",
+        )
     yield Finding(
         "preallocated-not-needed",
         f"{gib(sizes.middle)} ({sizes.middle / 1e9:.2f} GB) is what TensorRT-LLM claims in advance "
@@ -171,7 +172,7 @@ def tensorrt_pool(facts: Facts) -> tuple[Interval | None, float]:
     exact, tokens = facts.last("kv_bytes_exact"), facts.last("pool_tokens")
     if tokens is None or facts.engine != "tensorrt-llm":
         return None, 0
-    if exact:
+    if exact and exact.value > 0:
         return exactly(exact.value), tokens.value
     rows = facts.rows("trt-pool")
     return (pool_bytes(rows[-1]), tokens.value) if rows else (None, 0)
@@ -205,7 +206,7 @@ def llama_pool(facts: Facts) -> tuple[Interval | None, float]:
         return None, 0
     row = max(rows, key=lambda row: ("cells" in row.numbers, row.numbers["kv_bytes"].value))
     cells = row.numbers.get("cells") or facts.last("cells") or facts.last("n_ctx")
-    return row.numbers["kv_bytes"].interval, cells.value if cells else 0
+    return pool_bytes(row), cells.value if cells else 0
 
 
 def llama_window(facts: Facts) -> Iterator[Finding]:

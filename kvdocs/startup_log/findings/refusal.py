@@ -9,6 +9,7 @@ from kvdocs.startup_log.arithmetic import (
     block_size,
     bytes_per_token,
     explicit_block_size,
+    sums_stages,
 )
 from kvdocs.startup_log.facts import Finding
 from kvdocs.startup_log.findings.wording import count, gib
@@ -75,6 +76,10 @@ def _other_ways(facts: Facts, needed: float, available: float) -> list[str]:
     cache = facts.settings.get("kv_cache_dtype", "")
     if not cache.startswith(("fp8", "int8", "nvfp4")) and needed / 2 <= available:
         ways.append(f"--kv-cache-dtype fp8 (about {gib(needed / 2)} if the cache is 16-bit now)")
+    ways.append(
+        "a lower --max-num-batched-tokens (a smaller activation peak; its default grows with the "
+        "GPU's memory, so name it)"
+    )
     gpus = facts.parallel("tensor")
     ways.append(
         f"--tensor-parallel-size {2 * gpus} (halves it while KV heads remain to share out; not for "
@@ -150,13 +155,10 @@ def false_refusal(facts: Facts) -> Iterator[Finding]:
     stages, layout = facts.parallel("pipeline"), facts.layout
     needed, available = facts.last("refusal_needed_bytes"), facts.last("refusal_available_bytes")
     length = facts.max_model_len
-    if stages == 1 or layout is None or needed is None or available is None or not length:
+    if layout is None or needed is None or available is None or not length:
         return
-    whole = layout.bytes_per_token_all_layers * length
     stage = layout.bytes_per_token_per_gpu * length
-    if stage >= whole or abs(needed.value - whole) > 0.02 * whole:
-        return
-    if stage > available.value:
+    if not sums_stages(facts) or stage > available.value:
         return
     yield Finding(
         "false-refusal-pipeline",
@@ -201,9 +203,9 @@ def auto_fit(facts: Facts) -> Iterator[Finding]:
 
 
 CHECKS: Final = (
+    false_refusal,
     too_long,
     too_long_v0,
-    false_refusal,
     pipeline_suspected,
     estimate_block,
     mamba_blocks,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from kvdocs.startup_log.facts import Facts
 
+FULL_GAIN: Final = 1.9
+"""Below this, an fp8 cache did not halve everything the pool holds."""
 SHOWN: Final = 6
 """Starts told one by one; of more, the last."""
 
@@ -49,25 +51,59 @@ def _told(facts: Facts) -> str:
 
 
 def _changed(before: Facts, after: Facts) -> Iterator[Finding]:
-    """A printed pool that changed though the memory did not."""
-    pools = before.lowest("printed_pool_tokens"), after.lowest("printed_pool_tokens")
-    memories = before.lowest("kv_pool_bytes"), after.lowest("kv_pool_bytes")
-    if pools[0] is None or pools[1] is None or min(pools[0].value, pools[1].value) <= 0:
+    """A printed pool that changed though the memory did not, or by less than the cache dtype."""
+    first, second = (facts.lowest("printed_pool_tokens") for facts in (before, after))
+    if first is None or second is None or min(first.value, second.value) <= 0:
         return
-    ratio = pools[1].value / pools[0].value
-    if 1 / AMBIGUOUS_RATIO < ratio < AMBIGUOUS_RATIO:
+    ratio = second.value / first.value
+    same_length = before.max_model_len == after.max_model_len
+    if same_length and _became_fp8(before, after):
+        yield from _fp8_gain(before, after)
         return
-    same = memories[0] and memories[1] and 0.8 < memories[1].value / memories[0].value < 1.25
-    if same and before.max_model_len != after.max_model_len:
-        yield Finding(
-            "pool-follows-max-model-len",
-            f"The printed pool went from {count(pools[0].value)} to {count(pools[1].value)} tokens "
-            f"({ratio:.2f} times) with the same memory because max_model_len changed: for a hybrid "
-            "model it is concurrency x max_model_len. Nothing was gained or lost.",
-            "warning",
-        )
-    elif same:
-        yield _meaning_changed(pools[0].value, pools[1].value)
+    if 1 / AMBIGUOUS_RATIO < ratio < AMBIGUOUS_RATIO or not _same_memory(before, after):
+        return
+    if same_length:
+        yield _meaning_changed(first.value, second.value)
+        return
+    yield Finding(
+        "pool-follows-max-model-len",
+        f"The printed pool went from {count(first.value)} to {count(second.value)} tokens "
+        f"({ratio:.2f} times) because max_model_len did: for a model with windows or recurrent "
+        "state it is concurrency x max_model_len, and a longer request shares its fixed cost "
+        "among more tokens. On the same memory nothing was gained or lost.",
+        "warning",
+    )
+
+
+def _same_memory(before: Facts, after: Facts) -> bool:
+    """Whether both starts had about the same KV memory, or neither says."""
+    first, second = (facts.lowest("kv_pool_bytes") for facts in (before, after))
+    if first is None or second is None:
+        return first is second
+    return first.value > 0 and 0.8 < second.value / first.value < 1.25
+
+
+def _became_fp8(before: Facts, after: Facts) -> bool:
+    first, second = (facts.settings.get("kv_cache_dtype", "auto") for facts in (before, after))
+    return second.startswith("fp8") and not first.startswith("fp8")
+
+
+def _fp8_gain(before: Facts, after: Facts) -> Iterator[Finding]:
+    """What an fp8 cache gave."""
+    first, second = (facts.lowest("max_concurrency") for facts in (before, after))
+    if first is None or second is None or not first.value:
+        return
+    gain = second.value / first.value
+    less = (
+        ": less than twice, because recurrent state does not shrink with the cache dtype"
+        if gain < FULL_GAIN
+        else ""
+    )
+    yield Finding(
+        "fp8-gain",
+        f"The fp8 cache raised maximum concurrency from {first.value:g} to {second.value:g}, "
+        f"{gain:.2f} times{less}.",
+    )
 
 
 def _meaning_changed(first: float, second: float) -> Finding:

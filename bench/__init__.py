@@ -1,0 +1,1 @@
+"""Measurements of the built site: `python -m bench` prints tables and writes build/bench.json."""

@@ -1,0 +1,163 @@
+"""The jumping engine: the stepping engine's decisions without its steps.
+
+Most turns decide nothing: every running request computes one token and the queue stays as it is.
+A stretch of such turns is one jump; a turn that decides something is taken by the scheduler.
+Sliding windows are left to the stepping engine: their blocks come and go all the time.
+"""
+
+from __future__ import annotations
+
+from kvdocs.engine.config import EngineConfig
+from kvdocs.engine.counting import CountedRequest, CountingKVCache
+from kvdocs.engine.events import Gauges
+from kvdocs.engine.jumping_scheduler import JumpingScheduler
+from kvdocs.engine.loop import Engine
+from kvdocs.engine.request import Request, RequestSpec
+from kvdocs.engine.scheduler import Batch
+from kvdocs.engine.stepping import SteppingEngine
+from kvdocs.engine.timer import ConstantTimer, StepTimer
+from kvdocs.errors import FlagError
+
+
+class JumpingEngine:
+    """A serving engine that skips what is not a decision.
+
+    Args:
+        config: The settings.
+        timer: The timing model; by default every turn takes one second.
+
+    Attributes:
+        clock: Time now, in seconds.
+        requests: Every request ever added, by id.
+
+    Raises:
+        FlagError: The settings have a sliding window; see `fast_engine`.
+
+    Examples:
+        >>> from kvdocs.engine.prompt import DistinctPrompt
+        >>> engine = JumpingEngine(EngineConfig())
+        >>> engine.add(RequestSpec(id="a", prompt=DistinctPrompt(20), max_tokens=1000))
+        >>> engine.advance(until=500.0)
+        >>> engine.clock
+        500.0
+        >>> engine.advance(until=float("inf"))
+        >>> engine.clock
+        999.0
+        >>> engine.advance(until=float("inf"))
+        >>> engine.has_unfinished
+        False
+    """
+
+    def __init__(self, config: EngineConfig, timer: StepTimer | None = None) -> None:
+        if config.sliding_window is not None:
+            raise FlagError(
+                f"sliding_window is {config.sliding_window}: the jumping engine has full attention "
+                "only; fast_engine picks the right one"
+            )
+        self.config = config
+        self.clock = 0.0
+        self.requests: dict[str, Request] = {}
+        self._timer = timer or ConstantTimer()
+        self._cache = CountingKVCache(config)
+        self._scheduler = JumpingScheduler(config, self._cache)
+
+    def add(self, spec: RequestSpec) -> None:
+        """Hand a request to the engine.
+
+        Args:
+            spec: What the user asks for.
+        """
+        request = CountedRequest(spec, self.config)
+        self.requests[spec.id] = request
+        self._scheduler.add(request)
+
+    def abort(self, request_id: str) -> bool:
+        """Give up on a request.
+
+        Args:
+            request_id: Its id.
+
+        Returns:
+            False if there was nothing to end: unknown, or finished already.
+        """
+        request = self.requests.get(request_id)
+        if request is None or request.is_finished:
+            return False
+        self._scheduler.clock = self.clock
+        self._scheduler.abort(request)
+        return True
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether any request is running or waiting."""
+        return self._scheduler.has_unfinished
+
+    def gauges(self) -> Gauges:
+        """What the engine shows now.
+
+        Returns:
+            Time, queues, cache usage and counters.
+        """
+        return self._scheduler.gauges()
+
+    def advance(self, until: float) -> None:
+        """Take one turn by the rules, then all the uneventful ones that follow.
+
+        Args:
+            until: Seconds on the engine's clock; no turn starts then or later.
+        """
+        if self.clock < until and not self._scheduler.num_uneventful_turns():
+            self._take_turn()
+        if self.clock < until:
+            num_turns = self._scheduler.num_uneventful_turns()
+            if num_turns:
+                self._jump(num_turns, until)
+
+    def _take_turn(self) -> None:
+        scheduler = self._scheduler
+        scheduler.clock = self.clock
+        batch = due = scheduler.schedule()
+        if self.config.async_scheduling:
+            due, scheduler.pending = scheduler.pending, batch
+        self.clock += self._timer.seconds(due.load)
+        scheduler.clock = self.clock
+        finished = scheduler.update(due)
+        scheduler.end_turn(batch, finished=bool(finished))
+
+    def _jump(self, num_turns: int, until: float) -> None:
+        """Jump, or stop on the way where `until` is passed.
+
+        A turn lasts as long as the batch whose output it brings: with asynchronous scheduling the
+        one before.
+        """
+        scheduler, late = self._scheduler, int(self.config.async_scheduling)
+        first = scheduler.pending.load if late else scheduler.decode_load()
+        self.clock += self._timer.seconds(first)
+        scheduler.clock = self.clock
+        scheduler.date_first_tokens()
+        more, self.clock = self._timer.decode(
+            scheduler.decode_load(1 - late),
+            growth=scheduler.decoding.count,
+            clock=self.clock,
+            max_steps=num_turns - 1,
+            until=until,
+        )
+        if late:
+            scheduler.pending = Batch(0, 0, load=scheduler.decode_load(more))
+        scheduler.clock = self.clock
+        scheduler.jump(1 + more)
+
+
+def fast_engine(config: EngineConfig, timer: StepTimer | None = None) -> Engine:
+    """The fastest engine for some settings.
+
+    Args:
+        config: The settings.
+        timer: The timing model; by default every turn takes one second.
+
+    Returns:
+        A jumping engine, or a stepping one where a sliding window asks for it.
+    """
+    if config.sliding_window is None:
+        return JumpingEngine(config, timer)
+    return SteppingEngine(config, timer)
