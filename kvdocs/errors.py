@@ -9,6 +9,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── WorkloadError            a workload that cannot be read
 ├── NeverFitsError           a request that no waiting would ever let run
 ├── AllocationError          memory taken without asking whether it is there
+├── UsageError               a command line that cannot be carried out as it stands
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -65,6 +66,10 @@ class NeverFitsError(KvdocsError):
         self.request_id = request_id
         self.needed = needed
         self.available = available
+
+
+class UsageError(KvdocsError):
+    """A command line that cannot be carried out: a wrong argument, or a file that cannot be read."""
 
 
 class ParameterError(KvdocsError):
