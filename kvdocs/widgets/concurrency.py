@@ -14,8 +14,8 @@ from kvdocs.catalog import get_gpu, get_model
 from kvdocs.errors import ConfigError, FlagError, ParameterError
 from kvdocs.flags import ServerFlags
 from kvdocs.html import Element, h, svg
-from kvdocs.scenario import LESSON, weights_bytes
 from kvdocs.model import LayerKind
+from kvdocs.scenario import LESSON, weights_bytes
 from kvdocs.sizing import Budget, capacity, lesson_budget
 from kvdocs.sizing.capacity import DEFAULT_MAX_NUM_BATCHED_TOKENS
 from kvdocs.units import GB, format_number
@@ -183,85 +183,115 @@ def _read_curve(setup: Setup) -> Curve:
         raise ParameterError(f"{setup.letter}: {error}", name=name) from error
 
 
-_X: Final = {
-    "field": "tokens",
-    "type": "quantitative",
-    "title": "tokens in each request",
-    "scale": {"type": "log", "base": 2, "nice": False},
-    "axis": {
-        "grid": False,
-        "labelExpr": "datum.value < 1048576 ? datum.value / 1024 + 'K' : '1M'",
-        "values": [2**power for power in range(10, 21, 2)],
-    },
-}
-_Y: Final = {
-    "field": "requests",
-    "type": "quantitative",
-    "title": "requests at once",
-    "scale": {"type": "log", "domainMin": 1, "nice": False},
-    "axis": {"format": ",d", "values": [1, 10, 100, 1000, 10_000], "titlePadding": 4},
-}
-
-
-def _series(drawn: Curve, *, colour: str, dash: list[int], shape: str, below: bool) -> list[Any]:
-    """Return a curve's layers: line, marks, and numbers that stand clear of the line."""
-    shown = [(tokens, value) for tokens, value in drawn.points if value >= 1]
-    marked = [(tokens, value) for tokens, value in shown if tokens in MARKED]
-    where = {"x": _X, "y": _Y}
-    line = {
-        "data": rows(tokens=tuple(t for t, _ in shown), requests=tuple(v for _, v in shown)),
-        "mark": {"type": "line", "color": colour, "strokeWidth": 2.5, "strokeDash": dash},
-        "encoding": where,
-    }
-    numbers = {
-        "tokens": tuple(t for t, _ in marked),
-        "requests": tuple(v for _, v in marked),
-        "label": tuple(f"{int(v):,}" for _, v in marked),
-    }
-    side = {"align": "right", "dx": -9, "dy": 9} if below else {"align": "left", "dx": 9, "dy": -7}
-    text = {"type": "text", "baseline": "middle", "fontSize": 13, "fontWeight": 600, **side}
-    marks: list[Any] = [
-        {"mark": {"type": "point", "shape": shape, "filled": True, "size": 70, "color": colour}},
-        {"mark": text | {"stroke": PAPER, "strokeWidth": 4}, "encoding": _TEXT},
-        {"mark": text | {"color": colour}, "encoding": _TEXT},
-    ]
-    end: dict[str, Any] = {
-        "data": rows(
-            tokens=tuple(t for t, _ in shown[:1]),
-            requests=tuple(v for _, v in shown[:1]),
-            label=(drawn.setup.letter,) * len(shown[:1]),
-        ),
-        "mark": text
-        | {"color": colour, "fontSize": 15, "align": "left", "dx": 4}
-        | {"dy": 16 if below else -12},
-        "encoding": where | _TEXT,
-    }
-    return [line, {"data": rows(**numbers), "encoding": where, "layer": marks}, end]
-
-
+_LEAST_REQUESTS: Final = 1
 _TEXT: Final = {"text": {"field": "label", "type": "nominal"}}
 
 
+def _axes(first: Curve, second: Curve) -> dict[str, Any]:
+    """Return both scales, the same whether one set-up starts, both or none."""
+    reach = max(first.fits, second.fits, MARKED[-1])
+    most = max(value for _, value in (*first.points, *second.points, (0, 10.0)))
+    return {
+        "x": {
+            "field": "tokens",
+            "type": "quantitative",
+            "title": "tokens in each request",
+            "scale": {"type": "log", "base": 2, "domain": [SHORTEST, min(reach, LONGEST)]},
+            "axis": {
+                "grid": False,
+                "labelExpr": "datum.value < 1048576 ? datum.value / 1024 + 'K' : '1M'",
+                "values": [2**power for power in range(10, 21, 2)],
+            },
+        },
+        "y": {
+            "field": "requests",
+            "type": "quantitative",
+            "title": "requests at once",
+            "scale": {"type": "log", "domain": [_LEAST_REQUESTS, most]},
+            "axis": {"format": ",d", "values": [1, 10, 100, 1000, 10_000], "titlePadding": 4},
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What tells one curve from the other, beside its letter."""
+
+    colour: str
+    dash: tuple[int, int]
+    shape: str
+    size: int
+    below: bool
+
+    @property
+    def number(self) -> dict[str, Any]:
+        """The mark of a number that stands clear of the curve."""
+        text = {"type": "text", "baseline": "middle", "fontSize": 13, "fontWeight": 600}
+        if self.below:
+            return text | {"align": "right", "dx": -9, "dy": 9}
+        return text | {"align": "left", "dx": 9, "dy": -7}
+
+    @property
+    def letter(self) -> dict[str, Any]:
+        """The mark of the curve's name, at its start."""
+        place = {"align": "left", "dx": 4, "dy": 26 if self.below else -12}
+        return self.number | place | {"color": self.colour, "fontSize": 15}
+
+
+def _points(points: list[tuple[int, float]], labels: list[str]) -> dict[str, Any]:
+    tokens, requests = zip(*points, strict=True)
+    return rows(tokens=tokens, requests=requests, label=tuple(labels))
+
+
+def _series(drawn: Curve, look: _Look, axes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a curve's layers: line, marks with their numbers, and its letter."""
+    shown = [point for point in drawn.points if point[1] >= _LEAST_REQUESTS]
+    if not shown:
+        return []
+    letter = drawn.setup.letter
+    marked = [point for point in shown if point[0] in MARKED] or shown[-1:]
+    line = {"type": "line", "color": look.colour, "strokeWidth": 2.5, "strokeDash": look.dash}
+    point = {"type": "point", "shape": look.shape, "filled": True, "opacity": 1}
+    marks = (
+        {"mark": point | {"size": look.size, "color": look.colour}},
+        {"mark": look.number | {"stroke": PAPER, "strokeWidth": 4}, "encoding": _TEXT},
+        {"mark": look.number | {"color": look.colour}, "encoding": _TEXT},
+    )
+    numbers = _points(marked, [f"{int(value):,}" for _, value in marked])
+    return [
+        {"data": _points(shown, [letter] * len(shown)), "mark": line, "encoding": axes},
+        {"data": numbers, "encoding": axes, "layer": marks},
+        {"data": _points(shown[:1], [letter]), "mark": look.letter, "encoding": axes | _TEXT},
+    ]
+
+
 def _chart(first: Curve, second: Curve, tokens: int) -> Chart:
+    axes = _axes(first, second)
     here = {
         "data": rows(tokens=(tokens,)),
-        "mark": {"type": "rule", "color": INK, "strokeWidth": 1, "strokeDash": [2, 3]},
-        "encoding": {"x": _X},
+        "mark": {
+            "type": "rule",
+            "color": INK,
+            "strokeWidth": 1,
+            "strokeDash": [2, 3],
+            "clip": True,
+        },
+        "encoding": {"x": axes["x"]},
     }
-    lower = _mean_rank(first, second)
-    layers = [
-        here,
-        *_series(first, colour=FIRST, dash=[1, 0], shape="circle", below=lower),
-        *_series(second, colour=SECOND, dash=[7, 4], shape="square", below=not lower),
-    ]
+    lower = _runs_below(first, second)
+    # The circle is larger, so that it is seen where the square lies on it.
+    one = _Look(FIRST, (1, 0), "circle", size=130, below=lower)
+    other = _Look(SECOND, (7, 4), "square", size=60, below=not lower)
     label = (
         "Requests at once against tokens in each request, both axes logarithmic. "
         f"{_said(first)} {_said(second)}"
     )
-    return Chart({"layer": layers, "resolve": {"axis": {"x": "shared", "y": "shared"}}}, label)
+    return Chart(
+        {"layer": [here, *_series(first, one, axes), *_series(second, other, axes)]}, label
+    )
 
 
-def _mean_rank(first: Curve, second: Curve) -> bool:
+def _runs_below(first: Curve, second: Curve) -> bool:
     """Whether the first curve runs mostly below the second."""
     theirs = dict(second.points)
     shared = [value < theirs[tokens] for tokens, value in first.points if tokens in theirs]
@@ -304,8 +334,8 @@ def _picture(first: Curve, second: Curve, tokens: int) -> Element:
         class_="kv-series",
     )
     note = (
-        "Both axes are logarithmic; the upright line is the length chosen below. A curve ends where "
-        "one request no longer fits, or at the model's own limit."
+        "Both axes are logarithmic; the upright line is the length chosen below. A curve ends "
+        "where one request no longer fits, or at the model's own limit."
     )
     return h("div", key, _chart(first, second, tokens).element(), h("p", note, class_="kv-note"))
 
@@ -328,8 +358,10 @@ def _figures(first: Curve, second: Curve, tokens: int) -> tuple[Figure, ...]:
     one, other = first.requests(tokens), second.requests(tokens)
     figures = [_figure(first, tokens), _figure(second, tokens)]
     if one and other:
-        value = format_number(other / one, 2)
-        figures.append(Figure("ratio", "B holds", value, "times as many", f"{other:,} ÷ {one:,}"))
+        more, fewer = max(one, other), min(one, other)
+        holder = "A holds" if one >= other else "B holds"
+        value = format_number(more / fewer)
+        figures.append(Figure("ratio", holder, value, "times as many", f"{more:,} ÷ {fewer:,}"))
     return tuple(figures)
 
 
@@ -347,12 +379,11 @@ def _table(first: Curve, second: Curve) -> Table:
 
 
 def _title(first: Curve, second: Curve, tokens: int) -> str:
-    one, other = first.requests(tokens), second.requests(tokens)
-    names = (dict(MODELS)[first.setup.model], dict(MODELS)[second.setup.model])
+    names = [dict(MODELS)[drawn.setup.model] for drawn in (first, second)]
     if names[0] == names[1]:
-        names = ("A", "B")
-    counts = f"{one:,} at once for {names[0]}, {other:,} for {names[1]}"
-    return f"At {tokens:,} tokens a request: {counts}"
+        names = ["A", "B"]
+    one, other = _cell(first, tokens), _cell(second, tokens)
+    return f"At {tokens:,} tokens a request, {names[0]} takes {one} at once, {names[1]} {other}"
 
 
 def _bends(drawn: Curve) -> bool:

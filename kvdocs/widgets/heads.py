@@ -207,11 +207,9 @@ def _bar(shape: Attention, whole: Attention) -> Element:
 
 def _picture(shape: Attention, whole: Attention) -> Element:
     kept = format_bytes(_head_bytes(shape), "B")
-    share = (
-        "each query head has its own"
-        if shape.group_size == 1
-        else f"each shared by {shape.group_size} query heads"
-    )
+    share = f"{'each ' * (shape.kv_heads > 1)}shared by {shape.group_size} query heads"
+    if shape.group_size == 1:
+        share = "one for each query head"
     return h(
         "div",
         h(

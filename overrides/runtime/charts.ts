@@ -50,6 +50,7 @@ export async function drawInto(place: HTMLElement, spec: VisualizationSpec): Pro
   );
   drawings.get(place)?.finalize();
   drawings.set(place, drawing);
-  place.replaceChildren(...stage.childNodes);
+  const picture = stage.querySelector("svg"); // without the empty form that Vega puts beside it
+  if (picture) place.replaceChildren(picture);
   fitted.observe(place);
 }
