@@ -1,6 +1,6 @@
 """Reading a large log: rate against `wc -l`, and peak memory.
 
-Run from the root: `python bench/startup_log.py`. The log is made up: a start of 2 GPUs, then
+Run from the root: `python -m bench.startup_log`. The log is made up: a start of 2 GPUs, then
 traffic (access lines, requests, the statistics line every few lines), then a restart far in.
 """
 
@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,12 +91,12 @@ def write_log(path: Path, size: int = SIZE) -> None:
         file.writelines(traffic(size // 4))
 
 
-def _seconds(run: object) -> float:
+def _seconds(run: Callable[[], None]) -> float:
     """Best of three runs of a callable."""
     best = float("inf")
     for _ in range(3):
         began = time.perf_counter()
-        run()  # type: ignore[operator]
+        run()
         best = min(best, time.perf_counter() - began)
     return best
 
@@ -137,16 +137,23 @@ def measure(size: int = SIZE) -> Result:
         )
 
 
-def main() -> None:
-    """Print the measurement."""
-    result = measure()
+def table(result: Result) -> str:
+    """The measurement as a Markdown table."""
     rate = result.num_bytes / MB / result.read_seconds
-    print(f"{result.num_bytes / MB:.0f} MB, {result.num_starts} starts")
-    print(f"read     {result.read_seconds:.3f} s ({rate:.0f} MB/s)")
-    print(f"explain  {result.explain_seconds:.3f} s")
-    print(f"wc -l    {result.wc_seconds:.3f} s; reading takes {result.ratio:.1f} times as long")
-    print(f"peak     {result.peak_bytes / MIB:.1f} MiB")
+    return "\n".join(
+        (
+            f"Reading a log of {result.num_bytes / MB:.0f} MB with {result.num_starts} starts",
+            "",
+            "| what | measured |",
+            "|---|--:|",
+            f"| read | {result.read_seconds:.3f} s, {rate:.0f} MB/s |",
+            f"| read and explain | {result.explain_seconds:.3f} s |",
+            f"| `wc -l`, file in memory | {result.wc_seconds:.3f} s |",
+            f"| read / `wc -l` | {result.ratio:.1f} |",
+            f"| peak memory | {result.peak_bytes / MIB:.1f} MiB |",
+        )
+    )
 
 
 if __name__ == "__main__":
-    main()
+    print(table(measure()))

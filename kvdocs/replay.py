@@ -8,7 +8,8 @@ the step it names.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -160,29 +161,51 @@ def read_requests(requests: Sequence[Mapping[str, Any]]) -> list[RequestSpec]:
         The requests, in the same order.
 
     Raises:
-        WorkloadError: A field is missing, an id is used twice, or a prompt quotes the output of a
-            request that comes later in the list.
+        WorkloadError: A field is missing or of the wrong kind, an id is used twice, or a prompt
+            quotes a request that does not exist.
     """
-    specs: dict[str, RequestSpec] = {}
+    outputs: dict[str, _Output] = {}
     for index, request in enumerate(requests):
-        try:
-            spec = _read_request(request, 9000 + index, specs)
-        except (KeyError, TypeError) as error:
-            raise WorkloadError(f"request number {index} lacks or misuses {error}") from error
-        if spec.id in specs:
-            raise WorkloadError(f"two requests have the id {spec.id!r}; ids must differ")
-        specs[spec.id] = spec
-    return list(specs.values())
+        with _naming(index):
+            name, seed = request["id"], request.get("oseed", 9000 + index)
+            length = sum(
+                len(part["ids"]) if "ids" in part else part["n"] for part in request["prompt"]
+            )
+        if name in outputs:
+            raise WorkloadError(f"two requests have the id {name!r}; ids must differ")
+        outputs[name] = _Output(seed, length)
+    specs = []
+    for index, request in enumerate(requests):
+        with _naming(index):
+            specs.append(_read_request(request, outputs))
+    return specs
 
 
-def _read_request(
-    request: Mapping[str, Any], default_seed: int, earlier: Mapping[str, RequestSpec]
-) -> RequestSpec:
-    seed = request.get("oseed", default_seed)
-    tokens = [token for part in request["prompt"] for token in _segment(part, earlier)]
+@contextmanager
+def _naming(index: int) -> Iterator[None]:
+    """Say which request is at fault."""
+    try:
+        yield
+    except (KeyError, TypeError) as error:
+        raise WorkloadError(f"request number {index} lacks or misuses {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The tokens a request generates: its stream, read from the end of its prompt."""
+
+    seed: int
+    start: int
+
+    def token(self, position: int) -> int:
+        return stream_token(self.seed, position)
+
+
+def _read_request(request: Mapping[str, Any], outputs: Mapping[str, _Output]) -> RequestSpec:
+    tokens = [token for part in request["prompt"] for token in _segment(part, outputs)]
     return RequestSpec(
         id=request["id"],
-        prompt=TokenPrompt(tuple(tokens), lambda position: stream_token(seed, position)),
+        prompt=TokenPrompt(tuple(tokens), outputs[request["id"]].token),
         max_tokens=request["out"],
         arrival=request["at"],
         priority=request.get("priority", 0),
@@ -191,17 +214,15 @@ def _read_request(
     )
 
 
-def _segment(part: Mapping[str, Any], earlier: Mapping[str, RequestSpec]) -> Sequence[int]:
+def _segment(part: Mapping[str, Any], outputs: Mapping[str, _Output]) -> Sequence[int]:
     if "ids" in part:
         return list(part["ids"])
-    if "out" not in part:
-        start = part.get("off", 0)
-        return [stream_token(part["seed"], start + i) for i in range(part["n"])]
-    quoted = earlier[part["out"]].prompt
-    if not isinstance(quoted, TokenPrompt) or quoted.output_token is None:
-        raise TypeError(part["out"])
-    start = quoted.num_tokens + part.get("from", 0)
-    return [quoted.output_token(start + i) for i in range(part["n"])]
+    if "out" in part:
+        quoted = outputs[part["out"]]
+        start = quoted.start + part.get("from", 0)
+        return [quoted.token(start + i) for i in range(part["n"])]
+    start = part.get("off", 0)
+    return [stream_token(part["seed"], start + i) for i in range(part["n"])]
 
 
 @dataclass(slots=True)

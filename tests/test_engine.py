@@ -228,12 +228,10 @@ def test_a_stretch_of_decoding_stops_before_an_arrival():
 # Prompts -------------------------------------------------------------------------------------
 
 
-def keys(prompt, count, salt=()):
+def keys(prompt, count, salt=""):
     found, parent = [], ROOT_HASH
     for index in range(count):
-        parent = prompt.block_key(
-            index, block_size=4, parent=parent, extra_keys=salt if not index else ()
-        )
+        parent = prompt.block_key(index, block_size=4, parent=parent, salt=salt)
         found.append(parent)
     return found
 
@@ -260,7 +258,13 @@ def test_a_salt_keeps_given_keys_apart():
     prompt = KeyedPrompt(9, ["k0", "k1", "partial"])
     assert prompt.num_shared_blocks(4) == 2
     assert keys(prompt, 2) == ["k0", "k1"]
-    assert not set(keys(prompt, 2, salt=("s",))) & {"k0", "k1"}
+    assert keys(KeyedPrompt(9, [("t", 0), ("t", 1)]), 2) == [("t", 0), ("t", 1)]
+    assert not set(keys(prompt, 2, salt="s")) & {"k0", "k1"}
+
+
+def test_a_salt_in_the_first_block_keeps_whole_chains_apart():
+    prompt = TokenPrompt(range(12))
+    assert not set(keys(prompt, 3)) & set(keys(prompt, 3, salt="s"))
 
 
 def test_private_prompts_share_nothing():

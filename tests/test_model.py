@@ -268,6 +268,11 @@ def test_only_layers_with_an_indexer_pay_for_it():
     assert model.count(LayerKind.LATENT) == 61
 
 
+def test_model_whose_cache_dtype_depends_on_the_gpu_says_so():
+    config = config_of("deepseek-ai/DeepSeek-V3.2") | {"model_type": "glm_moe_dsa"}
+    assert any("Blackwell" in note for note in parse_config(config).notes)
+
+
 def test_longcat_has_two_latents_in_each_layer():
     config = {
         "model_type": "longcat_flash",
@@ -433,7 +438,7 @@ def test_layer_list_of_the_wrong_length_is_refused():
         ("3", "JSON object"),
         ('{"model_type": "llama"', "cut off"),
         ("model_type: llama", "starts with {"),
-        ('{"num_hidden_layers": NaN}', "NaN"),
+        ('{"model_type": "llama", "num_hidden_layers": NaN}', "num_hidden_layers is nan"),
         (b"\xff\xfe\x00", "UTF-8"),
         ("[" * 200_000, "not JSON"),
     ],
@@ -443,13 +448,34 @@ def test_what_is_no_config_is_told_apart(text, words):
         parse_config(text)
 
 
-@pytest.mark.parametrize("megabytes", [5, 50])
-def test_huge_paste_is_answered_at_once(megabytes):
-    paste = '{"model_type": "' + "x" * (megabytes * 10**6) + '"}'
+@pytest.mark.parametrize(("megabytes", "words"), [(5, "model_type"), (50, "far below")])
+def test_huge_paste_is_answered_at_once(megabytes, words):
+    numbers = "[" + "1," * (megabytes * 10**6 // 2) + "1]"
     started = time.perf_counter()
-    with pytest.raises(ConfigError, match="far below"):
-        parse_config(paste)
-    assert time.perf_counter() - started < 1
+    with pytest.raises(ConfigError, match=words):
+        parse_config('{"numbers": ' + numbers + "}")
+    assert time.perf_counter() - started < 3
+
+
+def test_layer_list_may_go_on_with_prediction_layers():
+    # Step-3.5 lists 45 layers and 3 that predict further tokens
+    types = (["full_attention"] + ["sliding_attention"] * 3) * 12
+    config = {
+        "model_type": "step3p5",
+        "num_hidden_layers": 45,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "num_attention_groups": 8,
+        "head_dim": 128,
+        "sliding_window": 512,
+        "num_nextn_predict_layers": 3,
+        "layer_types": types,
+    }
+    cost = kv_cost(parse_config(config))
+    assert cost.bytes_per_token == 12 * 2 * 8 * 128 * 2
+    assert cost.window_bytes_per_token == 33 * 2 * 8 * 128 * 2
+    with pytest.raises(ConfigError, match="47 entries"):
+        parse_config(config | {"layer_types": types[:47]})
 
 
 # Types without a row
@@ -494,3 +520,182 @@ def test_unknown_type_with_a_hint_of_another_cache_is_refused(field, value):
 def test_notes_name_every_value_the_file_leaves_to_the_class():
     model = parse_config(LLAMA | {"model_type": "glm4"})
     assert any("head_dim = 128" in note for note in model.notes)
+
+
+# Other families: the figure is layers x heads x widths, written out
+
+
+def dense(model_type: str, **fields: Any) -> dict[str, Any]:
+    return {"model_type": model_type, **fields}
+
+
+@pytest.mark.parametrize(
+    ("config", "bytes_per_token"),
+    [
+        (
+            dense(
+                "chatglm",
+                num_layers=40,
+                hidden_size=4096,
+                num_attention_heads=32,
+                kv_channels=128,
+                multi_query_attention=True,
+                multi_query_group_num=2,
+                seq_length=131072,
+            ),
+            40 * 2 * 2 * 128 * 2,
+        ),
+        (
+            dense("dbrx", n_layers=40, d_model=6144, n_heads=48, attn_config={"kv_n_heads": 8}),
+            40 * 2 * 8 * 128 * 2,
+        ),
+        (
+            dense("mpt", n_layers=32, d_model=4096, n_heads=32, attn_config={"attn_type": "mha"}),
+            32 * 2 * 32 * 128 * 2,
+        ),
+        (
+            dense("gpt_bigcode", n_layer=40, n_embd=6144, n_head=48, multi_query=True),
+            40 * 2 * 1 * 128 * 2,
+        ),
+        (
+            dense("baichuan", num_hidden_layers=40, hidden_size=5120, num_attention_heads=40),
+            40 * 2 * 40 * 128 * 2,
+        ),
+        (
+            dense(
+                "hunyuan_v1_dense",
+                num_hidden_layers=24,
+                hidden_size=1024,
+                num_attention_heads=16,
+                num_key_value_heads=8,
+                attention_head_dim=128,
+            ),
+            24 * 2 * 8 * 128 * 2,
+        ),
+        (
+            dense(
+                "exaone",
+                num_layers=32,
+                hidden_size=4096,
+                num_attention_heads=32,
+                num_key_value_heads=8,
+            ),
+            32 * 2 * 8 * 128 * 2,
+        ),
+        (
+            dense(
+                "step3_text",
+                num_hidden_layers=61,
+                hidden_size=7168,
+                num_attention_heads=64,
+                head_dim=256,
+            ),
+            61 * 2 * 1 * 256 * 2,
+        ),
+        (
+            dense(
+                "minicpm3",
+                num_hidden_layers=62,
+                hidden_size=2560,
+                num_attention_heads=40,
+                kv_lora_rank=256,
+                qk_nope_head_dim=64,
+                qk_rope_head_dim=32,
+            ),
+            62 * 2 * 40 * 96 * 2,
+        ),
+    ],
+    ids=lambda value: value.get("model_type") if isinstance(value, dict) else "",
+)
+def test_family_with_fields_of_its_own(config, bytes_per_token):
+    assert kv_cost(parse_config(config)).bytes_per_token == bytes_per_token
+
+
+def test_llama_3_2_vision_counts_its_self_attention_only():
+    config = {"model_type": "mllama", "text_config": {"model_type": "mllama_text_model"}}
+    model = parse_config(config)
+    assert kv_cost(model).bytes_per_token == 32 * 2 * 8 * 128 * 2
+    assert any("cross-attention" in note for note in model.notes)
+
+
+def test_lfm2_keeps_two_inputs_of_its_short_convolutions():
+    config = {
+        "model_type": "lfm2",
+        "num_hidden_layers": 16,
+        "hidden_size": 2048,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "conv_L_cache": 3,
+        "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+    }
+    cost = kv_cost(parse_config(config))
+    assert cost.bytes_per_token == 6 * 2 * 8 * 64 * 2
+    assert cost.constant_bytes_per_sequence == 10 * 2 * 2048 * 2
+
+
+def test_minimax_text_01_keeps_a_matrix_per_head_of_linear_attention():
+    config = {
+        "model_type": "minimax_text_01",
+        "num_hidden_layers": 80,
+        "hidden_size": 6144,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "attn_type_list": ([0] * 7 + [1]) * 10,
+    }
+    cost = kv_cost(parse_config(config))
+    assert cost.bytes_per_token == 10 * 2 * 8 * 128 * 2
+    assert cost.constant_bytes_per_sequence == 70 * 64 * 128 * 128 * 2
+
+
+def test_zamba2_attention_is_twice_as_wide_as_its_hidden_size():
+    config = {
+        "model_type": "zamba2",
+        "num_hidden_layers": 3,
+        "hidden_size": 3584,
+        "num_attention_heads": 32,
+        "layers_block_type": ["mamba", "hybrid", "mamba"],
+        "n_mamba_heads": 112,
+        "mamba_expand": 2,
+        "mamba_d_state": 64,
+        "mamba_d_conv": 4,
+        "mamba_ngroups": 2,
+    }
+    cost = kv_cost(parse_config(config))
+    assert cost.bytes_per_token == 2 * 32 * 224 * 2
+    assert cost.constant_bytes_per_sequence == 3 * (3 * (7168 + 2 * 2 * 64) + 7168 * 64) * 2
+
+
+def test_exaone_4_letters_spell_the_pattern_and_the_last_layer_is_full():
+    config = {
+        "model_type": "exaone4",
+        "num_hidden_layers": 6,
+        "hidden_size": 1024,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "sliding_window": 4096,
+        "sliding_window_pattern": "LLLG",
+    }
+    full = parse_config(config).group(LayerKind.FULL)
+    assert full[0].positions == (3, 5)
+
+
+def test_infinity_in_a_field_that_does_not_matter_is_no_obstacle():
+    # Mamba-2 configs carry "time_step_limit": [0.0, Infinity]
+    text = json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]})
+    assert "Infinity" in text
+    assert kv_cost(parse_config(text)).bytes_per_token == 131_072
+
+
+def test_encoder_by_name_is_refused_without_a_generating_architecture():
+    config = LLAMA | {"model_type": "new_vision_encoder"}
+    with pytest.raises(ConfigError, match="sounds like an encoder"):
+        parse_config(config)
+    assert parse_config(config | {"architectures": ["NewForCausalLM"]}).num_layers == 32
+
+
+def test_embedding_model_that_sees_both_ways_is_refused():
+    config = config_of("google/gemma-3-27b-it")
+    text = config["text_config"] | {"use_bidirectional_attention": True}
+    with pytest.raises(ConfigError, match="every token sees every other"):
+        parse_config(config | {"text_config": text})

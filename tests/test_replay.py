@@ -55,9 +55,11 @@ def test_prompt_may_quote_another_requests_output():
             "out": 1,
         },
     ]
-    steps = replay({"requests": requests})["steps"]
-    # 49 of b's 50 prompt tokens have been computed for a: three full blocks of 16
-    assert steps[30]["admit"] == [["b", 48, False, [1, 2, 3]]]
+    for order in (requests, requests[::-1]):
+        streams = [request | {"oseed": ord(request["id"])} for request in order]
+        steps = replay({"requests": streams})["steps"]
+        # 49 of b's 50 prompt tokens have been computed for a: three full blocks of 16
+        assert steps[30]["admit"] == [["b", 48, False, [1, 2, 3]]]
 
 
 def test_aborting_a_finished_request_changes_nothing():

@@ -259,12 +259,86 @@ def test_llama_4_is_planned_without_its_chunks_as_vllm_does_by_default():
 
 
 def test_qwen3_next_block_grows_to_hold_a_state():
-    # vLLM logs: "Setting attention block size to 544 tokens to ensure that attention page size is
-    # >= mamba page size"
+    # a state of 3 x 8,192 + 32 x 128 x 128 bf16 values, against 2,048 bytes of K and V a token
     model = parse_config(config_of("Qwen/Qwen3-Next-80B-A3B-Instruct"))
     pool = capacity(model, 40 * GIB)
     assert pool.block_size == 544
     assert [group.num_layers for group in pool.grouping.groups] == [12] * 4
+
+
+def qwen3_5(layers: int, kv_heads: int, value_heads: int):
+    return parse_config(
+        {
+            "model_type": "qwen3_5",
+            "text_config": {
+                "model_type": "qwen3_5_text",
+                "num_hidden_layers": layers,
+                "hidden_size": 2560,
+                "num_attention_heads": 24,
+                "num_key_value_heads": kv_heads,
+                "head_dim": 256,
+                "linear_num_key_heads": 16,
+                "linear_num_value_heads": value_heads,
+                "mamba_ssm_dtype": "float32",
+                "max_position_embeddings": 262144,
+            },
+        }
+    )
+
+
+def test_recorded_qwen3_5_27b_server():
+    # vllm-project/vllm#40691: blocks of 784 tokens, 1,487 of them, 33.04 requests of 32,768 tokens;
+    # printed as 290,864 tokens then, 1,082,800 by today's rule
+    flags = ServerFlags(
+        max_model_len=32768, num_gpu_blocks_override=1487, enable_prefix_caching=False
+    )
+    pool = capacity(qwen3_5(64, 4, 48), 1 * GIB, flags)
+    assert pool.block_size == 784
+    assert [group.num_layers for group in pool.grouping.groups] == [16] * 4
+    assert round(pool.max_concurrency, 2) == 33.04
+    assert (pool.kv_block_tokens, pool.kv_cache_size_tokens) == (290_864, 1_082_800)
+
+
+def test_recorded_qwen3_5_4b_block_size():
+    # vllm-project/vllm#40696: prefix hits come in steps of 528 tokens
+    flags = ServerFlags(max_model_len=1024)
+    assert capacity(qwen3_5(32, 4, 32), 20 * GIB, flags).block_size == 528
+
+
+def test_model_with_states_only_holds_one_block_per_request():
+    config = {
+        "model_type": "mamba",
+        "num_hidden_layers": 64,
+        "hidden_size": 2560,
+        "state_size": 16,
+        "conv_kernel": 4,
+        "expand": 2,
+    }
+    model = parse_config(config)
+    pool = capacity(model, 1 * GIB, ServerFlags(max_model_len=4096))
+    assert pool.max_concurrency == 1 * GIB // (64 * 5120 * (3 + 16) * 2)
+    assert pool.kv_block_tokens == pool.kv_cache_size_tokens == pool.num_gpu_blocks * 4096
+
+
+def test_recorded_gemma_4_31b_without_the_hybrid_manager():
+    # tenstorrent/tt-xla#5727: 901,120 bytes per token when every layer pays for every token
+    text = {
+        "model_type": "gemma4_text",
+        "num_hidden_layers": 60,
+        "hidden_size": 5376,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 16,
+        "num_global_key_value_heads": 4,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "attention_k_eq_v": True,
+        "sliding_window": 1024,
+        "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 10,
+    }
+    model = parse_config({"model_type": "gemma4", "text_config": text})
+    flags = ServerFlags(disable_hybrid_kv_cache_manager=True, max_model_len=128)
+    pool = capacity(model, 20 * GIB, flags)
+    assert pool.bytes_per_block == 16 * 901_120
 
 
 def test_prefix_caching_takes_a_second_state_block():

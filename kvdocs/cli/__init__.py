@@ -12,6 +12,7 @@ Examples:
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -86,7 +87,8 @@ def _run(words: list[str]) -> int:
     name, *rest = words
     if name in parser.COMMANDS:
         return parser.run_command(name, rest)
-    parser.top_parser().parse_args(words[:1] if name.startswith("-") else [])
+    if name in parser.TOP_FLAGS:
+        parser.top_parser().parse_args([name])
     raise UsageError(parser.unknown_command(name))
 
 
@@ -105,9 +107,8 @@ def _complain(who: str, text: str, status: int) -> int:
 
 
 def _never_fail_to_encode(stream: TextIO | None) -> None:
-    """Where the locale has no ×, print a ? in its place."""
-    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
-    if encoding != "utf8" and hasattr(stream, "reconfigure"):
+    """Print a ? where the locale has no ×, and for file names that are no text."""
+    if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
 
 

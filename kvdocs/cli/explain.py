@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
         "--flags",
         default="",
         metavar="TEXT",
-        help="the server's flags, if the log does not show them, such as '--tensor-parallel-size 8'",
+        help="the server's flags that the log does not show, such as '--tensor-parallel-size 8'",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -32,8 +32,21 @@ from kvdocs.sizing import (
 
 REAL: Final = "real"
 LESSON_PROFILE: Final = "lesson"
-VLLM_FLAGS: Final = flag_names()
-"""vLLM's flags that bear on the answer; its other flags are accepted and change nothing."""
+NO_BEARING: Final = {
+    "--dtype": "float16",
+    "--enable-chunked-prefill": "",
+    "--kv-offloading-backend": "lmcache",
+    "--kv-offloading-size": "8",
+    "--long-prefill-token-threshold": "512",
+    "--max-num-seqs": "64",
+    "--scheduler-reserve-full-isl": "",
+    "--scheduling-policy": "priority",
+    "--swap-space": "2",
+    "--watermark": "0.1",
+}
+"""Flags of `kvdocs.flags` that change how a server runs, not what fits here; each with a value."""
+VLLM_FLAGS: Final = tuple(name for name in flag_names() if name not in NO_BEARING)
+"""Flags of vLLM that bear on the answer; its other flags are accepted and change nothing."""
 EPILOG: Final = (
     "Every flag of `vllm serve` is taken as it stands in your command line. These bear on the\n"
     "answer: " + " ".join(VLLM_FLAGS) + "."
@@ -49,7 +62,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--profile",
         choices=(REAL, LESSON_PROFILE),
-        help="real: the memory CUDA reports, vLLM's defaults, overheads from public logs (default); "
+        help="real: the memory CUDA reports, vLLM's defaults, overheads of public logs (default); "
         "lesson: the round numbers of the lesson (default for the lesson's own GPU)",
     )
     weights.add_arguments(parser)
@@ -114,7 +127,7 @@ def _question(args: Namespace) -> _Question:
 
 
 def _server_flags(args: Namespace) -> ServerFlags:
-    """vLLM's flags; in the lesson's profile its utilization comes first, so that yours wins."""
+    """Read vLLM's flags; the lesson's utilization comes first, so that a given one wins."""
     first = []
     if args.profile == LESSON_PROFILE:
         first = ["--gpu-memory-utilization", str(LESSON_UTILIZATION)]
@@ -218,5 +231,3 @@ def _with_measured(span: BudgetRange, args: Namespace) -> BudgetRange:
     if low == high:
         return BudgetRange(low=low, high=high, basis="measured, as given", sources=())
     return replace(span, low=low, high=high)
-
-

@@ -164,10 +164,11 @@ def _memory(answer: Answer, num_bytes: float) -> str:
 
 
 def _capacity_rows(answer: Answer) -> list[list[str]]:
+    memory = "memory, all GPUs" if answer.flags.world_size > 1 else "memory"
     length = answer.low.max_model_len
     at_once = f"requests of {length:,} tokens" if _same_length(answer) else "longest requests"
     rows: list[tuple[str, Callable[[Capacity], str]]] = [
-        ("bytes, all GPUs", lambda end: _memory(answer, end.kv_pool_bytes)),
+        (memory, lambda end: _memory(answer, end.kv_pool_bytes)),
         ("tokens", lambda end: f"{end.kv_pool_tokens:,}"),
         (f"blocks of {answer.low.block_size} tokens", lambda end: f"{end.num_gpu_blocks:,}"),
         (f"{at_once} at once", lambda end: format_number(end.max_concurrency)),

@@ -86,7 +86,8 @@ def count_parameters(config: Mapping[str, Any]) -> int:
 def _check_plain(fields: Fields, shape: _Shape) -> None:
     """Refuse what changes single layers: not every layer is then like the first."""
     if shape.experts and (
-        fields.items("mlp_only_layers") or fields.optional_integer("decoder_sparse_step") not in {None, 1}
+        fields.items("mlp_only_layers")
+        or fields.optional_integer("decoder_sparse_step") not in {None, 1}
     ):
         fields.refuse("mlp_only_layers", "(or decoder_sparse_step) mixes dense and expert layers")
 

@@ -19,10 +19,14 @@ COMMANDS: Final = {
     "size": "what a model keeps for every token, and for one sequence",
     "fit": "whether a server starts, and how many tokens and requests it holds",
     "explain": "read a start-up log: its figures, and what they mean",
+    "replay": "run a recorded-format workload and print every decision as JSON",
     "models": "list the models of the catalogue",
     "gpus": "list the GPUs of the catalogue",
 }
 """Name of every command, with what it does."""
+
+TOP_FLAGS: Final = ("-h", "--help", "--version")
+"""What may stand in the place of a command."""
 
 _WIDTH: Final = 96
 _SHOWN: Final = 60
@@ -94,8 +98,8 @@ def top_parser() -> Parser:
         prog="kvdocs",
         usage="kvdocs COMMAND …",
         description=f"Size the KV cache of an LLM server.\n\ncommands:\n{commands}",
-        epilog="`kvdocs COMMAND --help` explains a command. Exit status: 0 done, 2 bad input, "
-        "\n3 the server would not start.",
+        epilog="`kvdocs COMMAND --help` explains a command.\n"
+        "Exit status: 0 done, 2 bad input, 3 the server would not start.",
     )
     parser.add_argument("--version", action="version", version=f"kvdocs {__version__}")
     return parser
@@ -164,7 +168,9 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """
     near = difflib.get_close_matches(word, known, n=2, cutoff=0.6)
     return (
-        f"; did you mean {' or '.join(near)}?" if near else f"; allowed are {', '.join(sorted(known))}"
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else f"; allowed are {', '.join(sorted(known))}"
     )
 
 
@@ -176,5 +182,5 @@ def unknown_command(name: str) -> str:
         "'sise' is not a command; did you mean size?"
     """
     if name.startswith("-"):
-        return f"{name[:_SHOWN]} stands before the command; write `kvdocs COMMAND {name[:_SHOWN]}`"
+        return f"{name[:_SHOWN]} stands where a command is needed: {listed()}"
     return f"{name[:_SHOWN]!r} is not a command{nearest(name[:_SHOWN], list(COMMANDS))}"

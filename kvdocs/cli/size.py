@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kvdocs.catalog import describe_layers
 from kvdocs.cli.inputs import CONFIG_OR_MODEL, Subject, load_subject
-from kvdocs.cli.numbers import human_bytes, exact_and_human, whole_number
+from kvdocs.cli.numbers import exact_and_human, human_bytes, whole_number
 from kvdocs.cli.output import heading, indent, print_json, print_notes, table
 from kvdocs.cli.parser import Parser, argument
 from kvdocs.model import KVCost, LayerGroup, kv_cost
@@ -154,6 +154,10 @@ def _sequences(subject: Subject, cost: KVCost, tokens: int | None) -> list[list[
         limit = subject.model.max_model_len
         lengths = sorted({n for n in _LENGTHS if limit is None or n < limit} | {limit or 1024})
     return [
-        [f"{n:,} tokens", f"{cost.sequence_bytes_at(n):,} B", human_bytes(cost.sequence_bytes_at(n))]
+        [
+            f"{n:,} tokens",
+            f"{cost.sequence_bytes_at(n):,} B",
+            human_bytes(cost.sequence_bytes_at(n)),
+        ]
         for n in lengths
     ]

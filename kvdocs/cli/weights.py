@@ -13,6 +13,7 @@ from kvdocs.cli.inputs import STDIN, Subject, read_bytes, shown_name
 from kvdocs.cli.numbers import amount_of_memory
 from kvdocs.cli.parameters import count_parameters, is_quantized, why_not_counted
 from kvdocs.cli.parser import Parser, argument
+from kvdocs.cli.twins import find_twin, has_16_bit_weights
 from kvdocs.errors import UnitError, UsageError
 from kvdocs.flags import ServerFlags
 from kvdocs.scenario import weights_bytes
@@ -20,9 +21,8 @@ from kvdocs.units import format_number, parse_count
 
 INDEX_NAME: Final = "model.safetensors.index.json"
 _MAX_INDEX: Final = 200_000_000
-_SIXTEEN_BIT: Final = frozenset({"bfloat16", "float16"})
 _HOW: Final = (
-    "give --weights-bytes: the figure of the log line `Model loading took … GiB` times the GPUs, or "
+    "give --weights-bytes: what the log line `Model loading took … GiB` says, times the GPUs, or "
     f"the path of the checkpoint's {INDEX_NAME}"
 )
 
@@ -78,12 +78,12 @@ def weights_of(subject: Subject, flags: ServerFlags, args: Namespace) -> Weights
     if args.num_parameters is not None:
         return _from_count(args.num_parameters, subject, flags)
     beside = subject.folder / INDEX_NAME if subject.folder else None
+    _check_unquantized(subject, flags)
     if beside is not None and beside.is_file():
-        _check_unquantized(subject, flags)
         return Weights(read_index(str(beside)), f"total_size of {shown_name(str(beside))}")
     if subject.entry is not None:
-        return _from_catalogue(subject, subject.entry, flags, profile=args.profile)
-    return _counted(subject, flags)
+        return _from_catalogue(subject.entry, profile=args.profile, name="the catalogue")
+    return _from_config(subject, profile=args.profile)
 
 
 def _given(text: str) -> Weights:
@@ -132,39 +132,46 @@ def _from_count(count: float, subject: Subject, flags: ServerFlags) -> Weights:
         raise UsageError(
             "--num-parameters counts 2 bytes each, but this model's weights are quantized; " + _HOW
         )
-    return Weights(2 * count, f"{format_number(count)} parameters of 2 bytes")
+    return Weights(round(2 * count), f"{format_number(count)} parameters of 2 bytes")
 
 
 def _check_unquantized(subject: Subject, flags: ServerFlags) -> None:
     """Refuse `--quantization` where the weights are known as stored, which is not so."""
-    stored = subject.entry is not None and subject.entry.weight_dtype not in _SIXTEEN_BIT
-    if flags.quantization is not None and not stored and not is_quantized(subject.config):
+    entry = subject.entry
+    stored = is_quantized(subject.config) or (entry is not None and not has_16_bit_weights(entry))
+    if flags.quantization is not None and not stored:
         raise UsageError(
             f"--quantization {flags.quantization} changes the size of weights stored in 16 bit; "
             + _HOW
         )
 
 
-def _from_catalogue(
-    subject: Subject, entry: CatalogModel, flags: ServerFlags, *, profile: str
-) -> Weights:
-    _check_unquantized(subject, flags)
+def _from_catalogue(entry: CatalogModel, *, profile: str, name: str) -> Weights:
     notes = ("the weights are the language model's; a vision or audio part comes on top",)
     nested = "text_config" in entry.config
     if profile == "lesson":
-        size, source = weights_bytes(entry), "the catalogue, parameters to three digits"
+        size, basis = weights_bytes(entry), "parameters to three digits"
     else:
-        size, source = entry.weight_bytes, f"the catalogue: {entry.weight_basis}"
-    return Weights(size, source, notes if nested else ())
+        size, basis = entry.weight_bytes, entry.weight_basis
+    return Weights(size, f"{name}: {basis}", notes if nested else ())
 
 
-def _counted(subject: Subject, flags: ServerFlags) -> Weights:
-    _check_unquantized(subject, flags)
-    if is_quantized(subject.config):
-        reason = "its weights are quantized"
-    else:
-        reason = why_not_counted(subject.config)
-    if reason:
+def _from_config(subject: Subject, *, profile: str) -> Weights:
+    """Count, if that is exact; else find a catalogue model of the same shapes."""
+    config = subject.config
+    reason = "its weights are quantized" if is_quantized(config) else why_not_counted(config)
+    if not reason:
+        return _counted(count_parameters(config), profile=profile)
+    twin = find_twin(config)
+    if twin is None:
         raise UsageError(f"the weights of {subject.name} are not known: {reason}; {_HOW}")
-    count = count_parameters(subject.config)
+    return _from_catalogue(twin, profile=profile, name=f"as {twin.id}, which has the same shapes")
+
+
+def _counted(count: int, *, profile: str) -> Weights:
+    if profile == "lesson":
+        rounded = int(float(f"{count:.2e}"))
+        return Weights(
+            2 * rounded, f"{rounded:,} parameters (counted, to three digits), 2 bytes each"
+        )
     return Weights(2 * count, f"{count:,} parameters counted from the config, 2 bytes each")

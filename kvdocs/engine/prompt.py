@@ -41,16 +41,14 @@ class Prompt(ABC):
         """
 
     @abstractmethod
-    def block_key(
-        self, index: int, *, block_size: int, parent: Hashable, extra_keys: Sequence[str]
-    ) -> Hashable:
+    def block_key(self, index: int, *, block_size: int, parent: Hashable, salt: str) -> Hashable:
         """The chained key of one shared block.
 
         Args:
             index: Which block, from 0.
             block_size: Tokens in a block.
             parent: The key of the block before; `ROOT_HASH` for the first.
-            extra_keys: What else must agree (cache salt, first block only).
+            salt: Requests with different salts share nothing.
 
         Returns:
             Equal keys mean equal content and equal history.
@@ -72,9 +70,7 @@ class DistinctPrompt(Prompt):
         del block_size
         return 0
 
-    def block_key(
-        self, index: int, *, block_size: int, parent: Hashable, extra_keys: Sequence[str]
-    ) -> Hashable:
+    def block_key(self, index: int, *, block_size: int, parent: Hashable, salt: str) -> Hashable:
         """Never asked for, as no block is shared."""
         raise NotImplementedError
 
@@ -98,13 +94,10 @@ class KeyedPrompt(Prompt):
         """All full blocks that have a key."""
         return min(len(self.keys), self.num_tokens // block_size)
 
-    def block_key(
-        self, index: int, *, block_size: int, parent: Hashable, extra_keys: Sequence[str]
-    ) -> Hashable:
+    def block_key(self, index: int, *, block_size: int, parent: Hashable, salt: str) -> Hashable:
         """The given key; with a salt, in a space of its own."""
-        del block_size
-        salt = parent[0] if isinstance(parent, tuple) else tuple(extra_keys)
-        return (salt, self.keys[index]) if salt else self.keys[index]
+        del block_size, parent
+        return ("salt", salt, self.keys[index]) if salt else self.keys[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +111,7 @@ class TokenPrompt(Prompt):
 
     Examples:
         >>> a, b = TokenPrompt((1, 2, 3, 4, 5)), TokenPrompt((1, 2, 3, 4, 9))
-        >>> key = dict(block_size=4, parent=ROOT_HASH, extra_keys=())
+        >>> key = dict(block_size=4, parent=ROOT_HASH, salt="")
         >>> a.block_key(0, **key) == b.block_key(0, **key)
         True
     """
@@ -135,16 +128,14 @@ class TokenPrompt(Prompt):
         """All full blocks of the prompt, and of the output when its tokens are known."""
         return len(self.tokens) // block_size if self.output_token is None else ALL_BLOCKS
 
-    def block_key(
-        self, index: int, *, block_size: int, parent: Hashable, extra_keys: Sequence[str]
-    ) -> Hashable:
+    def block_key(self, index: int, *, block_size: int, parent: Hashable, salt: str) -> Hashable:
         """The chained hash of the block's tokens."""
         start, stop = index * block_size, (index + 1) * block_size
         tokens = tuple(self.tokens[start:stop])
         if self.output_token is not None:
             first = max(start, len(self.tokens))
             tokens += tuple(self.output_token(position) for position in range(first, stop))
-        return hash_block(_as_bytes(parent), tokens, extra_keys)
+        return _hash(index, parent, tokens, salt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +144,7 @@ class Segment:
 
     Attributes:
         source: What it is cut from: a system prompt, a user's words, another request's output.
+            A string, a number, or a tuple of those: it is hashed by its `repr`.
         num_tokens: Its length.
         start: Where in the source it begins.
     """
@@ -178,7 +170,7 @@ class SegmentPrompt(Prompt):
         >>> system = Segment("system", 32)
         >>> one = SegmentPrompt([system, Segment("ann", 10)])
         >>> two = SegmentPrompt([system, Segment("bob", 99)])
-        >>> key = dict(block_size=16, parent=ROOT_HASH, extra_keys=())
+        >>> key = dict(block_size=16, parent=ROOT_HASH, salt="")
         >>> one.block_key(1, **key) == two.block_key(1, **key)
         True
         >>> one.num_tokens, one.num_shared_blocks(16)
@@ -197,12 +189,10 @@ class SegmentPrompt(Prompt):
         """All full blocks of the prompt, and of the output when it has a source."""
         return self.num_tokens // block_size if self.output_source is None else ALL_BLOCKS
 
-    def block_key(
-        self, index: int, *, block_size: int, parent: Hashable, extra_keys: Sequence[str]
-    ) -> Hashable:
+    def block_key(self, index: int, *, block_size: int, parent: Hashable, salt: str) -> Hashable:
         """The chained hash of the places the block is cut from."""
         pieces = self._pieces(index * block_size, (index + 1) * block_size)
-        return hash_block(_as_bytes(parent), pieces, extra_keys)
+        return _hash(index, parent, pieces, salt)
 
     def _pieces(self, start: int, stop: int) -> tuple[tuple[Hashable, int, int], ...]:
         pieces = []
@@ -229,5 +219,7 @@ def _merge(segments: Sequence[Segment]) -> list[Segment]:
     return merged
 
 
-def _as_bytes(parent: Hashable) -> bytes:
-    return parent if isinstance(parent, bytes) else ROOT_HASH
+def _hash(index: int, parent: Hashable, content: Hashable, salt: str) -> bytes:
+    """Chain a block; the salt goes into the first one (vLLM: `generate_block_hash_extra_keys`)."""
+    before = parent if isinstance(parent, bytes) else ROOT_HASH
+    return hash_block(before, content, (salt,) if salt and index == 0 else ())

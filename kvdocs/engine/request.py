@@ -151,14 +151,14 @@ class Request:
             A key equal to another request's only where their tokens are equal from the start.
         """
         if index >= self.num_shared_blocks:
-            return (self.id, index)
+            return ("private", self.id, index)
         keys = self._keys
         while len(keys) <= index:
             key = self.spec.prompt.block_key(
                 len(keys),
                 block_size=self._block_size,
                 parent=keys[-1] if keys else ROOT_HASH,
-                extra_keys=(self.spec.salt,) if self.spec.salt and not keys else (),
+                salt=self.spec.salt,
             )
             keys.append(key)
         return keys[index]

@@ -18,6 +18,7 @@ from kvdocs.model.lengths import max_model_len
 from kvdocs.model.patterns import PATTERNS, Kinds, window_of
 from kvdocs.model.quantization import checkpoint_cache_dtype
 from kvdocs.model.shapes import (
+    HEAD_SIZES,
     HEADS,
     HIDDEN,
     KV_HEADS,
@@ -40,6 +41,8 @@ _NESTED: Final = (
     "thinker_config",
     "language_model_config",
 )
+_PREFIX_IS_CACHED: Final = frozenset({"paligemma"})
+"""Containers whose prompt sees itself in both directions, and is cached all the same."""
 _NO_HEADS: Final = frozenset({LayerKind.NONE, LayerKind.SHARED, LayerKind.RECURRENT})
 
 
@@ -68,6 +71,9 @@ def parse_config(config: Mapping[str, Any] | str | bytes, *, name: str | None = 
     _set_defaults(text, family)
     _check_decoder(top)
     _check_decoder(text)
+    if top.data.get("model_type") not in _PREFIX_IS_CACHED:
+        _check_causal(top)
+        _check_causal(text)
     num_layers = _num_layers(text, model_type)
     kinds = _with_sharing(text, PATTERNS[family.pattern](text, num_layers, family))
     layers = _groups(text, family, kinds)
@@ -128,10 +134,11 @@ def _check_decoder(fields: Fields) -> None:
             "is true: such a model also caches its encoder's keys and values, whose length the "
             "config does not fix; a decoder-only config.json is needed",
         )
-    if (
-        fields.data.get("use_bidirectional_attention") is True
-        or fields.data.get("is_causal") is False
-    ):
+
+
+def _check_causal(fields: Fields) -> None:
+    both_ways = fields.data.get("use_bidirectional_attention") is True
+    if both_ways or fields.data.get("is_causal") is False:
         fields.refuse(
             "use_bidirectional_attention",
             "(or is_causal) says that every token sees every other: no cache is kept between steps",
@@ -250,15 +257,15 @@ def _notes(
         notes.append(f"not in the file, taken from the model class: {filled} ({family.source})")
     if layers and _one_kv_head_per_query_head(text, family, model_type):
         notes.append("num_key_value_heads is not in the file: one KV head per query head")
-    if layers and text.get("head_dim", "hidden_size_per_head") is None and family.shape == "plain":
+    if layers and text.get(*HEAD_SIZES) is None and family.shape == "plain":
         size = layers[0].head_size
         notes.append(f"head_dim is not in the file: hidden_size over query heads, {size}")
     if family.pattern == "window" and text.get("sliding_window", "layer_types") is None:
         notes.append("no sliding_window in the file: every layer keeps the whole context")
     if family.period and not text.has("layer_types"):
         notes.append(f"which layers keep the whole context is fixed by the class ({family.source})")
-    if family.pattern == "cross_attention_layers":
-        notes.append("cross-attention layers keep K and V of the image only; these are not counted")
+    if family.note:
+        notes.append(family.note)
     if text.optional_integer("num_nextn_predict_layers", least=0):
         notes.append("the multi-token-prediction layers count only with speculative decoding")
     return tuple(notes)

@@ -19,14 +19,18 @@ _HINT: Final = re.compile(
     r"|block_configs|per_layer_config|global_(head|attn|kv|num)|num_global|(^|_)swa(_|$)|local_att"
     r"|multi_query|multiquery|group_num|state_size|latent|no_rope|retention|delta|v_head_dim|use_mla"
     r"|use_cla|head_dim_list|attn_config|qk_rope|rope_head|kv_heads_per|full_att|memory_size|loop"
+    r"|kv_channels|cycles|per_stack"
 )
 _HARMLESS: Final = re.compile(
     r"chunk_size_feed_forward|tie_encoder|share_(expert|embed)|shared_(expert|intermediate|head)"
     r"|_shared_experts?|encoder_no_repeat|attention_type_ids|index_?_?name|window_?_?name|expert"
-    r"|ignore_index|token_index|num_nextn|padding_idx|vision|image|audio|video|quantization"
+    r"|max_window_layers|ignore_index|token_index|num_nextn|padding_idx|vision|image|audio|video|quantization"
 )
 _HINT_MODEL: Final = re.compile(
     r"For(CausalLM|ConditionalGeneration|Generation)|LMHeadModel|ChatModel"
+)
+_ENCODER_NAME: Final = re.compile(
+    r"vision|(^|_)vit|vit(_|$)|audio|encoder|bert|clip|speech|(^|_)t5|detr|siglip|asr|embedding"
 )
 _OFF: Final[tuple[Any, ...]] = (None, False, 0, 1, "", [], {}, "none", "full", "full_attention")
 
@@ -39,6 +43,10 @@ def unknown_family(text: Fields) -> Family:
 
     Raises:
         ConfigError: A field hints at a cache that is not plain.
+
+    Examples:
+        >>> unknown_family(Fields({"model_type": "new", "num_hidden_layers": 2})).pattern
+        'full'
     """
     _check_generates(text)
     window_off = text.data.get("use_sliding_window") is False
@@ -67,6 +75,13 @@ def _lists_windows(text: Fields) -> bool:
 
 def _check_generates(text: Fields) -> None:
     names = text.items("architectures")
+    model_type = str(text.data.get("model_type"))
+    if not names and _ENCODER_NAME.search(model_type.lower()):
+        text.refuse(
+            "model_type",
+            f"is {show(model_type)}, which sounds like an encoder; the config.json of the language "
+            "model is needed",
+        )
     if names and not any(isinstance(name, str) and _HINT_MODEL.search(name) for name in names):
         text.refuse(
             "architectures",

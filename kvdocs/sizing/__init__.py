@@ -21,6 +21,7 @@ from kvdocs.sizing.budget import (
     Overhead,
     default_max_num_batched_tokens,
     default_max_num_seqs,
+    free_memory_refusal,
     lesson_budget,
     real_budget,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "capacity_case",
     "default_max_num_batched_tokens",
     "default_max_num_seqs",
+    "free_memory_refusal",
     "lesson_budget",
     "real_budget",
     "requested_length",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvdocs.errors import FlagError
 from kvdocs.flags import ServerFlags, version_tuple
-from kvdocs.units import GB, GIB, format_bytes
+from kvdocs.units import GB, GIB, format_bytes, format_gib_as_vllm
 
 if TYPE_CHECKING:
     from kvdocs.gpu import Gpu
@@ -100,6 +100,35 @@ class Budget:
             terms.append(("-", self.cuda_graph_bytes, "CUDA graphs and buffers"))
         terms.append(("=", self.kv_bytes, "KV cache"))
         return tuple(f"{sign} {format_bytes(size, unit):>9}  {name}" for sign, size, name in terms)
+
+
+def free_memory_refusal(budget: Budget, free_bytes: float, *, device: str = "cuda:0") -> str | None:
+    """The text vLLM has when other processes hold too much of the GPU, or None.
+
+    Source: vLLM 0.33.0 `vllm/v1/worker/utils.py`, `request_memory`: what is free before the weights
+    are loaded must cover the whole share asked for.
+
+    Args:
+        budget: The GPU's budget.
+        free_bytes: Bytes free when the server starts.
+        device: How vLLM names the GPU.
+
+    Examples:
+        >>> lesson = Budget(total_bytes=80e9, utilization=0.9, weights_bytes=16.06e9,
+        ...     activation_bytes=1.5e9, non_torch_bytes=1e9)
+        >>> free_memory_refusal(lesson, 79e9) is None
+        True
+        >>> free_memory_refusal(lesson, 10e9)[:64]
+        'Free memory on device cuda:0 (9.31/74.51 GiB) on startup is less'
+    """
+    if free_bytes >= budget.requested_bytes:
+        return None
+    return (
+        f"Free memory on device {device} ({format_gib_as_vllm(free_bytes)}/"
+        f"{format_gib_as_vllm(budget.total_bytes)} GiB) on startup is less than desired GPU memory "
+        f"utilization ({budget.utilization}, {format_gib_as_vllm(budget.requested_bytes)} GiB). "
+        "Decrease GPU memory utilization or reduce GPU memory used by other processes."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

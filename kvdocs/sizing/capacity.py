@@ -108,13 +108,14 @@ def capacity(
         (407714, 25482, 407712, 49)
     """
     flags = flags or ServerFlags()
-    engine = build_engine(model, flags)
-    per_worker = _available_bytes(available, flags)
     length = requested_length(model, flags)
+    engine = build_engine(model, flags, length)
+    per_worker = _available_bytes(available, flags)
     if not engine.parts:
         return _no_cache(length, flags, engine)
     batch = flags.max_num_batched_tokens or max_num_batched_tokens
-    need = need_of(flags, batch or DEFAULT_MAX_NUM_BATCHED_TOKENS)
+    has_attention = any(group.num_kv_heads for group in model.layers)
+    need = need_of(flags, batch or DEFAULT_MAX_NUM_BATCHED_TOKENS, has_attention=has_attention)
     grouping = group_layers(engine.parts, hybrid_manager=engine.hybrid_manager)
     ranks = flags.tensor_parallel_size
     workers = [Worker(size, engine.stages[i // ranks]) for i, size in enumerate(per_worker)]
@@ -137,16 +138,38 @@ def requested_length(model: Model, flags: ServerFlags) -> int:
 
     Raises:
         FlagError: More than the model's own limit.
+
+    Examples:
+        >>> from kvdocs.model import parse_config
+        >>> model = parse_config({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12,
+        ...     "n_positions": 1024})
+        >>> requested_length(model, ServerFlags())
+        1024
     """
     limit = model.max_model_len
     if flags.max_model_len is None:
         return limit or DEFAULT_MAX_MODEL_LEN
     if limit is not None and flags.max_model_len > limit:
-        raise FlagError(
-            f"User-specified max_model_len ({flags.max_model_len}) is greater than the derived "
-            f"max_model_len ({limit}) of the model's config.json; ask for at most {limit}"
-        )
+        raise FlagError(too_long_for_model(flags.max_model_len, limit))
     return flags.max_model_len
+
+
+def too_long_for_model(max_model_len: int, limit: int) -> str:
+    """The text vLLM has for a length above the model's own (`_get_and_verify_max_len`).
+
+    Examples:
+        >>> too_long_for_model(200000, 131072)[:62]
+        'User-specified max_model_len (200000) is greater than the deri'
+    """
+    return (
+        f"User-specified max_model_len ({max_model_len}) is greater than the derived "
+        f"max_model_len (max_position_embeddings={float(limit)} or model_max_length=None in "
+        "model's config.json). To allow overriding this maximum, set the env var "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme "
+        "caution. If the model uses relative position encoding (RoPE), positions exceeding "
+        "derived_max_model_len lead to nan. If the model uses absolute position encoding, "
+        "positions exceeding derived_max_model_len will cause a CUDA array out-of-bounds error."
+    )
 
 
 def _available_bytes(

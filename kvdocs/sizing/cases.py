@@ -63,9 +63,7 @@ def capacity_case(case: Mapping[str, Any]) -> dict[str, Any]:
         if not (entry.get("tp_peer") and workers):
             held = _add_layers(entry["layers"], specs, case)
         workers.append(Worker(entry["available_bytes"], held))
-    hybrid = not (
-        case.get("disable_hybrid_kv_cache_manager") or case.get("disable_hybrid_kv_cache")
-    )
+    hybrid = not (case.get("disable_hybrid_kv_cache_manager") or case.get("disable_hybrid"))
     plan = plan_cache(
         group_layers(
             merge((spec, (layer,)) for layer, spec in enumerate(specs)), hybrid_manager=hybrid

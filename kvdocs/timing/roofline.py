@@ -27,13 +27,13 @@ from kvdocs.timing.exact import (
     ticks_until,
 )
 from kvdocs.timing.step import Load, SequenceWork, StepTime, context_read, count_pairs
-from kvdocs.timing.stretch import Totals, crossings, run_steps
+from kvdocs.timing.stretch import Line, run_steps, upper
 from kvdocs.timing.weights import Weights
 from kvdocs.timing.work import attention_work, state_bytes
 
 _ACTIVATION_BYTES: Final = 2  # bf16
 _ALL_REDUCES_PER_LAYER: Final = 2  # after attention, after the MLP (arXiv 1909.08053)
-_SHORT_STRETCH: Final = 6
+_GRAIN: Final = TICK / 2**GRAIN_BITS
 
 
 class _WindowCost(NamedTuple):
@@ -158,8 +158,7 @@ class RooflineTimer:
         for window, per_token, per_pair in self._windows:
             kv += per_token * sum(context_read(work, window) for work in batch)
             attention += per_pair * sum(count_pairs(work, window) for work in batch)
-        totals = self._totals(sum(work.new_tokens for work in batch), len(batch), kv, attention)
-        return self._step_time(totals)
+        return self._step_time(sum(work.new_tokens for work in batch), len(batch), kv, attention)
 
     def load_time(self, load: Load) -> StepTime:
         """Time of one step of a summed-up batch, in parts.
@@ -167,7 +166,9 @@ class RooflineTimer:
         Args:
             load: The batch.
         """
-        return self._step_time(self._load_totals(*_as_tuple(load)))
+        num_tokens, num_seqs, kv_tokens, pairs = _as_tuple(load)
+        kv, attention = self._attend(num_tokens, num_seqs, kv_tokens, pairs)
+        return self._step_time(num_tokens, num_seqs, kv, attention)
 
     def seconds(self, load: Load) -> float:
         """Time of one step of a summed-up batch.
@@ -178,9 +179,15 @@ class RooflineTimer:
         Returns:
             Seconds, a whole number of ticks.
         """
-        return (self._load_totals(*_as_tuple(load)).grains(self._overhead) >> GRAIN_BITS) * TICK
+        num_tokens, num_seqs, kv_tokens, pairs = _as_tuple(load)
+        kv, attention = self._attend(num_tokens, num_seqs, kv_tokens, pairs)
+        whole = self._fixed(num_tokens, num_seqs) + max(kv + self._state * num_seqs, attention)
+        return (whole >> GRAIN_BITS) * TICK
 
-    def _load_totals(self, num_tokens: int, num_seqs: int, kv_tokens: int, pairs: int) -> Totals:
+    def _attend(
+        self, num_tokens: int, num_seqs: int, kv_tokens: int, pairs: int
+    ) -> tuple[int, int]:
+        """Grains to read keys and values, and to compute with them."""
         kv = attention = 0
         for window, per_token, per_pair in self._windows:
             if window:
@@ -189,18 +196,15 @@ class RooflineTimer:
             else:
                 kv += per_token * kv_tokens
                 attention += per_pair * pairs
-        return self._totals(num_tokens, num_seqs, kv, attention)
+        return kv, attention
 
-    def _totals(self, num_tokens: int, num_seqs: int, kv: int, attention: int) -> Totals:
+    def _fixed(self, num_tokens: int, num_seqs: int) -> int:
+        """Grains of everything but attention: it does not change while a batch decodes."""
         if not num_tokens:
-            return Totals(0, 0, 0, 0, 0)
-        return Totals(
-            weights=self._read_weights(num_tokens),
-            kv=kv + self._state * num_seqs,
-            matmul=self._per_token * num_tokens + self._per_sample * num_seqs,
-            attention=attention,
-            link=self._link_latency + self._link_per_token * num_tokens,
-        )
+            return self._overhead
+        matmul = self._per_token * num_tokens + self._per_sample * num_seqs
+        link = self._link_latency + self._link_per_token * num_tokens
+        return self._overhead + link + max(self._read_weights(num_tokens), matmul)
 
     def _read_weights(self, num_tokens: int) -> int:
         key = num_tokens if self.weights.num_experts else 0
@@ -210,17 +214,20 @@ class RooflineTimer:
             found = self._weight_grains[key] = grains(num_bytes / self._bytes_per_s)
         return found
 
-    def _step_time(self, totals: Totals) -> StepTime:
-        scale = TICK / 2**GRAIN_BITS
-        weights, kv, matmul, attention, link = (part * scale for part in totals)
+    def _step_time(self, num_tokens: int, num_seqs: int, kv: int, attention: int) -> StepTime:
+        works = num_tokens > 0
+        kv += self._state * num_seqs
+        whole = self._fixed(num_tokens, num_seqs) + max(kv, attention)
+        matmul = self._per_token * num_tokens + self._per_sample * num_seqs
+        link = self._link_latency + self._link_per_token * num_tokens
         return StepTime(
-            weights_s=weights,
-            kv_s=kv,
-            matmul_s=matmul,
-            attention_s=attention,
+            weights_s=self._read_weights(num_tokens) * _GRAIN if works else 0.0,
+            kv_s=kv * _GRAIN,
+            matmul_s=matmul * _GRAIN if works else 0.0,
+            attention_s=attention * _GRAIN,
             overhead_s=self.efficiency.step_overhead_s,
-            link_s=link,
-            seconds=(totals.grains(self._overhead) >> GRAIN_BITS) * TICK,
+            link_s=link * _GRAIN if works else 0.0,
+            seconds=(whole >> GRAIN_BITS) * TICK,
         )
 
     # A stretch of decode steps ----------------------------------------------------------------
@@ -244,13 +251,13 @@ class RooflineTimer:
             Steps run and the clock after them.
         """
         ticks = as_ticks(clock)
-        if ticks is None or max_steps <= _SHORT_STRETCH:
+        if ticks is None:
             return self._add_up(load, growth, clock, max_steps, until)
         steps, end = 0, ticks_until(until)
-        for count, first, slope in self._segments(load, growth, max_steps):
-            run, ticks = run_steps(count, first, slope, ticks, end)
+        for part in self._parts(load, growth, max_steps):
+            run, ticks = run_steps(part, ticks, end)
             steps += run
-            if run < count:
+            if run < part.steps:
                 break
         if not is_exact(ticks):
             return self._add_up(load, growth, clock, max_steps, until)
@@ -264,37 +271,40 @@ class RooflineTimer:
             growth: Tokens by which KV and pairs grow from step to step.
             steps: Number of steps, 0 or more.
         """
-        parts = self._segments(load, growth, steps)
-        return sum(floor_sum(count, first, slope) for count, first, slope in parts) * TICK
+        return sum(floor_sum(*part) for part in self._parts(load, growth, steps)) * TICK
 
     def _add_up(
         self, load: Load, growth: int, clock: float, max_steps: int, until: float
     ) -> tuple[int, float]:
         num_tokens, num_seqs, kv_tokens, pairs = _as_tuple(load)
+        fixed, state = self._fixed(num_tokens, num_seqs), self._state * num_seqs
         steps = 0
         while steps < max_steps and clock < until:
-            totals = self._load_totals(num_tokens, num_seqs, kv_tokens, pairs)
-            clock += (totals.grains(self._overhead) >> GRAIN_BITS) * TICK
-            kv_tokens += growth
-            pairs += growth
+            grown = steps * growth
+            kv, attention = self._attend(num_tokens, num_seqs, kv_tokens + grown, pairs + grown)
+            clock += ((fixed + max(kv + state, attention)) >> GRAIN_BITS) * TICK
             steps += 1
         return steps, clock
 
-    def _segments(self, load: Load, growth: int, steps: int) -> Iterator[tuple[int, int, int]]:
-        """Stretches over which the step grows evenly: length, grains of the first, growth."""
+    def _parts(self, load: Load, growth: int, steps: int) -> Iterator[Line]:
+        """The stretch in parts over which the step grows evenly."""
         num_tokens, num_seqs, kv_tokens, pairs = _as_tuple(load)
+        fixed = self._fixed(num_tokens, num_seqs)
+        state = fixed + self._state * num_seqs
 
-        def totals(step: int) -> Totals:
+        def at(step: int) -> tuple[int, int]:
             grown = growth * step
-            return self._load_totals(num_tokens, num_seqs, kv_tokens + grown, pairs + grown)
+            return self._attend(num_tokens, num_seqs, kv_tokens + grown, pairs + grown)
 
         begin = 0
         for end in self._bends(load, growth, steps):
-            for stop in crossings(totals, begin, end):
-                first = totals(begin).grains(self._overhead)
-                last = totals(stop - 1).grains(self._overhead)
-                yield stop - begin, first, (last - first) // max(stop - 1 - begin, 1)
-                begin = stop
+            kv, attention = at(begin)
+            last_kv, last_attention = at(end - 1)
+            gaps = max(end - begin - 1, 1)
+            reading = Line(end - begin, state + kv, (last_kv - kv) // gaps)
+            computing = Line(end - begin, fixed + attention, (last_attention - attention) // gaps)
+            yield from upper(reading, computing)
+            begin = end
 
     def _bends(self, load: Load, growth: int, steps: int) -> list[int]:
         """Steps at which a windowed layer stops reading more, ascending, and the end."""

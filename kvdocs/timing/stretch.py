@@ -2,62 +2,53 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvdocs.timing.exact import floor_sum
+from kvdocs.timing.exact import GRAIN_BITS, floor_sum
 
 
-class Totals(NamedTuple):
-    """A step in grains (`kvdocs.timing.exact`).
+class Line(NamedTuple):
+    """Steps that grow evenly.
 
     Attributes:
-        weights: Reading weights.
-        kv: Reading keys, values and states.
-        matmul: Matrix products.
-        attention: Scores and weighted sums.
-        link: All-reduces.
-    """
-
-    weights: int
-    kv: int
-    matmul: int
-    attention: int
-    link: int
-
-    def grains(self, overhead: int) -> int:
-        """The whole step: the slower of the two in each pair, and the rest.
-
-        Args:
-            overhead: Grains it costs in any case.
-        """
-        linear = max(self.weights, self.matmul)
-        return overhead + self.link + linear + max(self.kv, self.attention)
-
-
-def crossings(totals: Callable[[int], Totals], begin: int, end: int) -> Iterator[int]:
-    """Ends of the parts of a stretch in which either KV or attention leads throughout.
-
-    Args:
-        totals: The step of that number. Over the stretch both grow evenly.
-        begin: First step.
-        end: One past the last.
-    """
-    before, after = (step.kv - step.attention for step in (totals(begin), totals(end - 1)))
-    if (before >= 0) != (after >= 0):
-        change = (after - before) // (end - 1 - begin)
-        yield begin + (before // -change + 1 if before >= 0 else -(before // change))
-    yield end
-
-
-def run_steps(count: int, first: int, slope: int, ticks: int, end: int) -> tuple[int, int]:
-    """Run up to `count` evenly growing steps while the clock is before `end`.
-
-    Args:
-        count: Steps at most.
-        first: Grains of the first step.
+        steps: Number of steps.
+        first: Grains of the first (`kvdocs.timing.exact`).
         slope: Grains by which each next one is longer.
+    """
+
+    steps: int
+    first: int
+    slope: int
+
+
+def upper(one: Line, two: Line) -> Iterator[Line]:
+    """The higher of two lines, in one part or, where they cross, in two.
+
+    Args:
+        one: A line.
+        two: Another of as many steps.
+
+    Examples:
+        >>> list(upper(Line(5, 10, 1), Line(5, 6, 3)))
+        [Line(steps=3, first=10, slope=1), Line(steps=2, first=15, slope=3)]
+    """
+    if (two.first, two.slope) > (one.first, one.slope):
+        one, two = two, one
+    head = one.steps
+    if two.slope > one.slope:
+        head = min(head, (one.first - two.first) // (two.slope - one.slope) + 1)
+    yield Line(head, one.first, one.slope)
+    if head < one.steps:
+        yield Line(one.steps - head, two.first + two.slope * head, two.slope)
+
+
+def run_steps(line: Line, ticks: int, end: int) -> tuple[int, int]:
+    """Run steps while the clock is before `end`.
+
+    Args:
+        line: The steps.
         ticks: The clock.
         end: Ticks at or after which no step may start.
 
@@ -66,9 +57,23 @@ def run_steps(count: int, first: int, slope: int, ticks: int, end: int) -> tuple
     """
     if ticks >= end:
         return 0, ticks
-    run = count
-    if ticks + floor_sum(count - 1, first, slope) >= end:
-        run = bisect_left(
-            range(count), end - ticks, key=lambda steps: floor_sum(steps, first, slope)
-        )
-    return run, ticks + floor_sum(run, first, slope)
+    done = ticks + floor_sum(*line)
+    if done < end:
+        return line.steps, done
+    run = _steps_to_last(line, end - ticks)
+    return run, ticks + floor_sum(run, line.first, line.slope)
+
+
+def _steps_to_last(line: Line, ticks: int) -> int:
+    """Fewest steps of a line that last so long; the whole line does."""
+    _, first, slope = line
+    # Without rounding to ticks it is the root of a parabola: near enough to correct by trying.
+    half = first - slope / 2
+    root = math.sqrt(half * half + 2.0 * slope * (ticks << GRAIN_BITS))
+    steps = int((ticks << GRAIN_BITS) * 2.0 / (half + root)) if half + root > 0 else 0
+    steps = min(max(steps, 0), line.steps)
+    while floor_sum(steps, first, slope) < ticks:
+        steps += 1
+    while steps and floor_sum(steps - 1, first, slope) >= ticks:
+        steps -= 1
+    return steps

@@ -10,7 +10,13 @@ from kvdocs.errors import ConfigError
 from kvdocs.timing.exact import power
 
 _EXPERTS: Final = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-_CHOSEN: Final = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k")
+_CHOSEN: Final = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "top_k_experts",
+    "moe_topk",
+    "moe_k",
+)
 _TIED_BY_DEFAULT: Final = ("gemma", "cohere", "gpt2", "falcon", "opt", "bloom")
 
 
