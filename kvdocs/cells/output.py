@@ -60,21 +60,24 @@ class Output:
     def __init__(self, emit: Emit, limits: Limits) -> None:
         self.dropped = 0
         self._emit = emit
-        self._room = limits
+        self._characters = limits.characters
+        self._lines = limits.lines
         self._pending: list[str] = []
         self._stream = ""
         self._pieces = 0
-        self._emitted_at = 0.0
+        self._emitted_at = time.monotonic()
 
     def write(self, stream: str, text: str) -> None:
         """Pass text on, or keep it for a moment; beyond the limits, only count it."""
-        part = self._room.cut(text) if self._room.lines else ""
+        if not self._characters:
+            self.dropped += len(text)
+            return
+        part = Limits(characters=self._characters, lines=self._lines).cut(text)
         self.dropped += len(text) - len(part)
-        whole = len(part) == len(text)
-        self._room = Limits(
-            characters=self._room.characters - len(part) if whole else 0,
-            lines=self._room.lines - part.count("\n"),
-        )
+        self._characters -= len(part)
+        self._lines -= part.count("\n")
+        if len(part) < len(text) or not self._lines:
+            self._characters = 0
         if part:
             self._keep(stream, part)
 

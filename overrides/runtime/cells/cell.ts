@@ -135,6 +135,7 @@ export class EditableCell {
     this.#kept.flush();
     this.#editor?.mark(null);
     this.#output.begin();
+    this.#tell("");
     const running = new Running(this, (sentence) => this.#tell(sentence));
     if (this.#stop) this.#stop.hidden = false;
     try {
@@ -275,7 +276,7 @@ function ending(outcome: Outcome, seconds: number): string {
     case "done":
       return `Done in ${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s.`;
     case "failed":
-      return `${outcome.error.split("\n").at(-1)?.split(":")[0] ?? "Failed"}${at}.`;
+      return `${nameOf(outcome.error)}${at}.`;
     case "exited":
       return `Ended${at}.`;
     case "out of memory":
@@ -283,6 +284,12 @@ function ending(outcome: Outcome, seconds: number): string {
     case "missing package":
       return `${outcome.package} is missing${at}.`;
   }
+}
+
+/** `ZeroDivisionError`, from a traceback's last line. */
+function nameOf(traceback: string): string {
+  const found = /^(?:\w+\.)*(\w+)(?::.*)?$/s.exec(traceback.split("\n").findLast((line) => /^\w/.test(line)) ?? "");
+  return found?.[1] ?? "Failed";
 }
 
 function blocks(numbers: readonly number[]): string {

@@ -38,19 +38,24 @@ export class CellPython extends EventTarget {
     this.#now ??= this.#open();
   }
 
+  /** Resolves when Python is up; fails with NotStarted. */
+  async ready(): Promise<void> {
+    this.warm();
+    try {
+      await this.#now?.ready;
+    } catch (error) {
+      if (error instanceof Interrupted) throw error;
+      throw new NotStarted(error instanceof Error ? error.message : String(error));
+    }
+  }
+
   /** Run a block; fails with Interrupted when stopped, with another error when Python broke. */
   async run(
     request: BlockRequest,
     emit: (stream: StreamName, text: string) => void,
   ): Promise<Outcome> {
-    this.warm();
+    await this.ready();
     const warm = this.#now as Warm;
-    try {
-      await warm.ready;
-    } catch (error) {
-      if (error instanceof Interrupted) throw error;
-      throw new NotStarted(error instanceof Error ? error.message : String(error));
-    }
     const long = setTimeout(() => this.#warmSpare(), SPARE_AFTER_MS);
     try {
       const { connection } = warm;

@@ -79,6 +79,7 @@ class Session {
     events: RunEvents,
     prints: RunEvents["prints"],
   ): Promise<Outcome> {
+    await this.python.ready();
     events.runs(block.number);
     const { generation } = this.python;
     try {
