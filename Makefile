@@ -66,7 +66,7 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 
 node_modules/.installed: package-lock.json
 	$(SAY) "npm packages into node_modules"
-	@node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' || { echo "Node 20 or newer is needed; install it from your system or nodejs.org" >&2; exit 1; }
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Node 20 or newer is needed; install it from your system or nodejs.org" >&2; exit 1; }
 	@npm ci --no-audit --no-fund
 	@touch $@
 

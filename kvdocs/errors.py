@@ -11,6 +11,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
 ├── InputError               a block that asks for input where nobody can type
+├── DrillError               a drill that does not exist
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -75,6 +76,10 @@ class InputError(KvdocsError):
 
 class UsageError(KvdocsError):
     """A command line that cannot be carried out: a wrong argument, or a file that is no use."""
+
+
+class DrillError(KvdocsError):
+    """A drill that does not exist."""
 
 
 class ParameterError(KvdocsError):

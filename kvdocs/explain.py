@@ -15,8 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kvdocs.errors import FlagError
+from kvdocs.errors import KvdocsError
 from kvdocs.model import Model, parse_config
+from kvdocs.startup_log.arithmetic import layout_rate
 from kvdocs.startup_log.facts import Facts, Finding, Severity
 from kvdocs.startup_log.figures import figures_of
 from kvdocs.startup_log.findings import (
@@ -149,10 +150,10 @@ def _facts(
             )
         )
     if config is not None:
+        model = config if isinstance(config, Model) else parse_config(config)
         try:
-            model = config if isinstance(config, Model) else parse_config(config)
-            layout = known_layout(config, settings)
-        except FlagError as error:
+            layout = known_layout(model, settings)
+        except KvdocsError as error:
             problems.append(Finding("flags-contradict-config", str(error), "warning"))
     return Facts(start, settings, layout, model), problems
 
@@ -175,7 +176,7 @@ def _figures(facts: Facts) -> dict[str, float]:
         figures["kv_pool_tokens_at_max_model_len"] = int(
             solution.concurrency * figures["max_model_len"]
         )
-    rate = layout.bytes_per_token_per_gpu
+    rate = layout_rate(facts)
     figures["config_kv_bytes_per_token_per_gpu"] = rate
     if not layout.is_hybrid:
         figures.setdefault("kv_bytes_per_token_per_gpu", rate)

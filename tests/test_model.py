@@ -268,6 +268,11 @@ def test_only_layers_with_an_indexer_pay_for_it():
     assert model.count(LayerKind.LATENT) == 61
 
 
+def test_model_whose_cache_dtype_depends_on_the_gpu_says_so():
+    config = config_of("deepseek-ai/DeepSeek-V3.2") | {"model_type": "glm_moe_dsa"}
+    assert any("Blackwell" in note for note in parse_config(config).notes)
+
+
 def test_longcat_has_two_latents_in_each_layer():
     config = {
         "model_type": "longcat_flash",
@@ -443,13 +448,34 @@ def test_what_is_no_config_is_told_apart(text, words):
         parse_config(text)
 
 
-@pytest.mark.parametrize("megabytes", [5, 50])
-def test_huge_paste_is_answered_at_once(megabytes):
-    paste = '{"model_type": "' + "x" * (megabytes * 10**6) + '"}'
+@pytest.mark.parametrize(("megabytes", "words"), [(5, "model_type"), (50, "far below")])
+def test_huge_paste_is_answered_at_once(megabytes, words):
+    numbers = "[" + "1," * (megabytes * 10**6 // 2) + "1]"
     started = time.perf_counter()
-    with pytest.raises(ConfigError, match="far below"):
-        parse_config(paste)
-    assert time.perf_counter() - started < 1
+    with pytest.raises(ConfigError, match=words):
+        parse_config('{"numbers": ' + numbers + "}")
+    assert time.perf_counter() - started < 3
+
+
+def test_layer_list_may_go_on_with_prediction_layers():
+    # Step-3.5 lists 45 layers and 3 that predict further tokens
+    types = (["full_attention"] + ["sliding_attention"] * 3) * 12
+    config = {
+        "model_type": "step3p5",
+        "num_hidden_layers": 45,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "num_attention_groups": 8,
+        "head_dim": 128,
+        "sliding_window": 512,
+        "num_nextn_predict_layers": 3,
+        "layer_types": types,
+    }
+    cost = kv_cost(parse_config(config))
+    assert cost.bytes_per_token == 12 * 2 * 8 * 128 * 2
+    assert cost.window_bytes_per_token == 33 * 2 * 8 * 128 * 2
+    with pytest.raises(ConfigError, match="47 entries"):
+        parse_config(config | {"layer_types": types[:47]})
 
 
 # Types without a row

@@ -19,6 +19,9 @@ from kvdocs.engine.request import Request, Status
 from kvdocs.engine.scheduler import Batch, Scheduler
 from kvdocs.engine.timer import StepLoad
 
+_NOTHING_ELSE = Batch(0, 0)
+"""The batch of a turn in which only decoding requests ran: they are in no batch."""
+
 
 class JumpingScheduler(Scheduler):
     """The scheduler's rules, with the decoding requests handled as a group.
@@ -118,6 +121,8 @@ class JumpingScheduler(Scheduler):
             blocks: Blocks that decoding takes.
         """
         budget = batch.budget - count
+        if not self._others:
+            return [] if budget >= 0 and blocks <= self.cache.num_free else None
         wanted = [(request, self._tokens_to_run(request, batch)) for request in self._others]
         enough = sum(max(num_tokens, 0) for _, num_tokens in wanted) <= budget
         if budget < 0 or not (enough or self._others_last()):
@@ -290,6 +295,9 @@ class JumpingScheduler(Scheduler):
     def num_uneventful_turns(self) -> int:
         """How many turns from now on are sure to decide nothing.
 
+        Requests may finish at the end of the last one. With asynchronous scheduling they are not
+        scheduled in it any more, and the budget they leave may go to somebody who waits.
+
         Returns:
             A number of turns, 0 if the next one must be taken by the rules.
         """
@@ -298,7 +306,8 @@ class JumpingScheduler(Scheduler):
         fits = 0 < self.decoding.count <= self.config.max_num_batched_tokens
         if not (stuck and alike and fits):
             return 0
-        turns = self.decoding.next_due() - self.turn
+        budget_opens = self.config.async_scheduling and bool(self.waiting)
+        turns = self.decoding.next_due() - self.turn + (not budget_opens)
         at_most = self.decoding.count * (turns // self.config.block_size + 1)
         return turns if at_most <= self.cache.num_free else self._turns_until_short(turns)
 
@@ -327,16 +336,25 @@ class JumpingScheduler(Scheduler):
         return StepLoad(count, count, context, context)
 
     def jump(self, num_turns: int) -> None:
-        """Let uneventful turns go by.
+        """Let uneventful turns go by, and finish who is due at the end of the last.
 
         Args:
             num_turns: At most `num_uneventful_turns()`.
         """
-        self._counts.take(self.decoding.blocks_needed(self.turn, num_turns))
-        num_tokens = num_turns * self.decoding.count
+        num_tokens = (num_turns - 1) * self.decoding.count
+        self._counts.take(self.decoding.blocks_needed(self.turn, num_turns - 1))
         self.decoding.context += num_tokens
         self.counters.generation_tokens += num_tokens
-        self.turn += num_turns
+        self.turn += num_turns - 1
+        _, blocks = self._decode_demand()
+        self._counts.take(blocks)
+        if self.config.async_scheduling:
+            self.pending = Batch(0, 0)
+            self.pending.load = self._load(self.pending)
+        if self.update(_NOTHING_ELSE):
+            self._head_is_stuck = False
+        self.turn += 1
+        self.decoding.forget_before(self.turn)
 
 
 def _admission(request: Request) -> int:

@@ -96,13 +96,28 @@ class KVCost:
 
         Raises:
             FlagError: A negative length.
+
+        Examples:
+            >>> from kvdocs.model.parse import parse_config
+            >>> model = parse_config({"model_type": "llama", "num_hidden_layers": 32,
+            ...     "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8})
+            >>> kv_cost(model).bytes_at(8192) == 8192 * 131072
+            True
         """
         if tokens < 0:
             raise FlagError(f"a sequence cannot have {tokens} tokens; 0 or more are allowed")
         return self.bytes_per_token * tokens + sum(part.bytes_at(tokens) for part in self.windows)
 
     def sequence_bytes_at(self, tokens: int) -> int:
-        """All bytes a sequence of `tokens` tokens holds: K, V and recurrent state."""
+        """All bytes a sequence of `tokens` tokens holds: K, V and recurrent state.
+
+        Examples:
+            >>> from kvdocs.model.parse import parse_config
+            >>> model = parse_config({"model_type": "mamba", "num_hidden_layers": 2,
+            ...     "hidden_size": 1024})
+            >>> kv_cost(model).sequence_bytes_at(8192)
+            155648
+        """
         return self.bytes_at(tokens) + self.constant_bytes_per_sequence
 
 
@@ -176,6 +191,13 @@ def resolve_cache_dtype(model: Model, kv_cache_dtype: str) -> str:
     """The cache dtype vLLM ends up with: `auto` becomes what the checkpoint asks for.
 
     Source: vLLM 0.33.0 `vllm/utils/torch_utils.py`, `resolve_kv_cache_dtype_string`.
+
+    Examples:
+        >>> from kvdocs.model.parse import parse_config
+        >>> model = parse_config({"model_type": "llama", "num_hidden_layers": 32,
+        ...     "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8})
+        >>> resolve_cache_dtype(model, "auto"), resolve_cache_dtype(model, "fp8")
+        ('auto', 'fp8')
     """
     name = check_cache_dtype(kv_cache_dtype)
     return model.kv_cache_dtype if name == "auto" else name
@@ -234,7 +256,15 @@ def kv_heads_per_gpu(num_kv_heads: int, tensor_parallel_size: int) -> int:
 
 
 def layer_token_bytes(group: LayerGroup, dtype: str, tensor_parallel_size: int) -> int:
-    """Bytes one layer of `group` keeps per token on one GPU."""
+    """Bytes one layer of `group` keeps per token on one GPU.
+
+    Examples:
+        >>> from kvdocs.model.parse import parse_config
+        >>> model = parse_config({"model_type": "llama", "num_hidden_layers": 32,
+        ...     "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8})
+        >>> layer_token_bytes(model.layers[0], "auto", 4)
+        1024
+    """
     if group.kind == LayerKind.LATENT:
         return latent_bytes(dtype, group.head_size) + group.indexer_bytes_per_token
     if group.kind not in _KEEPS_HEADS:
@@ -249,6 +279,13 @@ def layer_state_bytes(group: LayerGroup, tensor_parallel_size: int) -> int:
 
     Raises:
         FlagError: Tensor parallelism does not divide the state.
+
+    Examples:
+        >>> from kvdocs.model.parse import parse_config
+        >>> model = parse_config({"model_type": "mamba", "num_hidden_layers": 2,
+        ...     "hidden_size": 1024})
+        >>> layer_state_bytes(model.layers[0], 1) == 2048 * (3 + 16) * 2
+        True
     """
     total = 0
     for piece in group.state:
@@ -266,6 +303,13 @@ def boundary_layers(model: Model, dtype: str) -> frozenset[int]:
 
     Source: vLLM 0.33.0 `vllm/model_executor/layers/quantization/turboquant/config.py`,
     `get_boundary_skip_layers`.
+
+    Examples:
+        >>> from kvdocs.model.parse import parse_config
+        >>> model = parse_config({"model_type": "llama", "num_hidden_layers": 32,
+        ...     "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8})
+        >>> sorted(boundary_layers(model, "turboquant_4bit_nc"))
+        [0, 1, 30, 31]
     """
     if not dtype.startswith("turboquant_") or model.has_recurrent_state:
         return frozenset()
@@ -276,7 +320,15 @@ def boundary_layers(model: Model, dtype: str) -> frozenset[int]:
 def group_token_bytes(
     model: Model, group: LayerGroup, dtype: str, tensor_parallel_size: int, positions: Iterable[int]
 ) -> int:
-    """Bytes per token of those layers of `group` that stand at `positions`."""
+    """Bytes per token of those layers of `group` that stand at `positions`.
+
+    Examples:
+        >>> from kvdocs.model.parse import parse_config
+        >>> model = parse_config({"model_type": "llama", "num_hidden_layers": 32,
+        ...     "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8})
+        >>> group_token_bytes(model, model.layers[0], "auto", 1, range(16))
+        65536
+    """
     wide = boundary_layers(model, dtype)
     chosen = list(positions)
     num_wide = sum(position in wide for position in chosen) if wide else 0

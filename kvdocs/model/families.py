@@ -37,6 +37,7 @@ class Family:
         period: Every how many layers one keeps the whole context, where the class fixes it.
         defaults: Values the class fills in for missing fields.
         refused: Why such a model is refused, or empty.
+        note: What to know about such a model's cache, or empty.
     """
 
     source: str
@@ -46,6 +47,7 @@ class Family:
     period: int = 0
     defaults: Mapping[str, Any] = field(default_factory=dict)
     refused: str = ""
+    note: str = ""
 
 
 def core(
@@ -207,7 +209,6 @@ _WINDOW_EVERY_LAYER: Final = {
     "mixtral": ("mixtral", core(32, 4096, 32, 8, max_position_embeddings=131072)),
     "phi3": ("phi3", core(32, 3072, 32, max_position_embeddings=4096)),
     "phi4_multimodal": ("phi4_multimodal", core(32, 3072, 32, 8, max_position_embeddings=131072)),
-    "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
     "phimoe": ("phimoe", core(32, 4096, 32, 8, max_position_embeddings=131072)),
     "starcoder2": ("starcoder2", core(30, 3072, 24, 2, max_position_embeddings=4096)),
 }
@@ -387,6 +388,13 @@ _LATENT: Final = {
 }
 """Types vLLM caches as one latent per token (`is_deepseek_mla` in its config convertor)."""
 
+_LATENT_NOTES: Final = {
+    "glm_moe_dsa": (
+        "on Blackwell GPUs vLLM takes an fp8 cache for this model unless told otherwise (vLLM "
+        "0.33.0, vllm/model_executor/models/config.py)"
+    ),
+}
+
 _ENCODERS: Final = [
     "albert",
     "bert",
@@ -446,6 +454,10 @@ _CROSS: Final = (
     "an encoder-decoder also caches its encoder's keys and values, whose length the config does "
     "not fix; a decoder-only model's config.json is needed"
 )
+_COMPRESSED: Final = (
+    "beside a window its layers keep one vector per 4 or 128 tokens, in a layout that depends on "
+    "the GPU; kvdocs does not size that"
+)
 _FIXED_STATE: Final = "its recurrent state has a layout kvdocs does not know, and vLLM has no model"
 
 
@@ -467,7 +479,7 @@ def _table() -> dict[str, Family]:
     for name, (module, period, defaults) in _FIRST_FULL.items():
         rows[name] = Family(_transformers(module), "first_full", period=period, defaults=defaults)
     for name, source in _LATENT.items():
-        rows[name] = Family(source, "latent")
+        rows[name] = Family(source, "latent", note=_LATENT_NOTES.get(name, ""))
     rows.update({name: Family("", refused=_NO_CACHE) for name in _ENCODERS})
     rows.update({name: Family("", refused=_CROSS) for name in _ENCODER_DECODERS})
     return rows
@@ -555,6 +567,7 @@ _SPECIAL: Final = {
     "mllama_text_model": Family(
         _transformers("mllama"),
         "cross_attention_layers",
+        note="cross-attention layers keep K and V of the image only; these are not counted",
         defaults=core(40, 4096, 32, 8, cross_attention_layers=[3, 8, 13, 18, 23, 28, 33, 38]),
     ),
     "qwen3_moe": Family(
@@ -699,12 +712,8 @@ _SPECIAL: Final = {
     ),
     "zamba2": Family(_transformers("zamba2"), "zamba2", shape="zamba2", state="mamba2"),
     # Refused
-    "deepseek_v4": Family(
-        "", refused="its layers compress the cache at several rates; kvdocs does not size that yet"
-    ),
-    "deepseek_v41": Family(
-        "", refused="its layers compress the cache at several rates; kvdocs does not size that yet"
-    ),
+    "deepseek_v4": Family("", refused=_COMPRESSED),
+    "deepseek_v41": Family("", refused=_COMPRESSED),
     "gpt_neo": Family("", refused="its local layers are cached differently by each engine"),
     "phi3small": Family("", refused="its block-sparse layers are not served by vLLM any more"),
     "recurrent_gemma": Family("", refused=_FIXED_STATE),
@@ -731,6 +740,7 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "nemotron_nas": "nemotron-nas",
         "qwen3_5": "qwen3_5_text",
         "qwen3_5_moe": "qwen3_5_moe_text",
+        "step3p7": "step3p5",
         "phi4mm": "phi4_multimodal",
         "phi3_v": "phi3",
         "phimoe_moe": "phimoe",

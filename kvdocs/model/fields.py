@@ -8,9 +8,9 @@ from typing import Any, Final, NoReturn
 
 from kvdocs.errors import ConfigError
 
-MAX_CONFIG_BYTES: Final = 2_000_000
-"""The largest text read as a config. The largest real ones (per-layer configs of Nemotron-NAS
-models, quantization lists) stay below 0.3 MB."""
+MAX_CONFIG_BYTES: Final = 8_000_000
+"""The largest text read as a config. The largest real one at hand lists every quantized module of
+a mixture of experts (MiniMax-M3-NVFP4) and has 3.1 MB."""
 _MAX_COUNT: Final = 10**9
 _MAX_LAYERS: Final = 10_000
 
@@ -133,13 +133,23 @@ class Fields:
         self.used: dict[str, Any] = {}
 
     def changed(self, changes: Mapping[str, Any]) -> Fields:
-        """The same object with some fields replaced."""
+        """The same object with some fields replaced.
+
+        Examples:
+            >>> Fields({"head_dim": 64}).changed({"head_dim": 128}).get("head_dim")
+            128
+        """
         copy = Fields({**self.data, **changes}, path=self.path, defaults=self.defaults)
         copy.withheld = self.withheld
         return copy
 
     def name(self, key: str) -> str:
-        """The field's dotted name, for messages."""
+        """The field's dotted name, for messages.
+
+        Examples:
+            >>> Fields({}, path="text_config").name("head_dim")
+            'text_config.head_dim'
+        """
         return f"{self.path}.{key}" if self.path else key
 
     def refuse(self, key: str, problem: str) -> NoReturn:
@@ -147,11 +157,21 @@ class Fields:
 
         Raises:
             ConfigError: Always.
+
+        Examples:
+            >>> Fields({}).refuse("head_dim", "is missing")
+            Traceback (most recent call last):
+            kvdocs.errors.ConfigError: head_dim is missing
         """
         raise ConfigError(f"{self.name(key)} {problem}", field=self.name(key))
 
     def get(self, *keys: str) -> Any:
-        """The first of the named fields that is there, else the class default, else None."""
+        """The first of the named fields that is there, else the class default, else None.
+
+        Examples:
+            >>> Fields({"n_head": 12}, defaults={"head_dim": 64}).get("head_dim", "n_head")
+            12
+        """
         for key in keys:
             value = self.data.get(key)
             if value is not None:
@@ -164,7 +184,12 @@ class Fields:
         return None
 
     def has(self, key: str) -> bool:
-        """Whether the file itself holds the field, with a value."""
+        """Whether the file itself holds the field, with a value.
+
+        Examples:
+            >>> Fields({"sliding_window": None}).has("sliding_window")
+            False
+        """
         return self.data.get(key) is not None
 
     def _key_of(self, keys: tuple[str, ...]) -> str:
@@ -187,7 +212,12 @@ class Fields:
         return value
 
     def optional_integer(self, *keys: str, least: int = 1, most: int = _MAX_COUNT) -> int | None:
-        """As `integer`, but None where the field is missing."""
+        """As `integer`, but None where the field is missing.
+
+        Examples:
+            >>> Fields({"head_dim": 128.0}).optional_integer("head_dim")
+            128
+        """
         value = self.get(*keys)
         if value is None:
             return None
@@ -201,7 +231,12 @@ class Fields:
         return value
 
     def layer_count(self, *keys: str) -> int:
-        """A number of layers."""
+        """A number of layers.
+
+        Examples:
+            >>> Fields({"n_layer": 12}).layer_count("num_hidden_layers", "n_layer")
+            12
+        """
         return self.integer(*keys, most=_MAX_LAYERS)
 
     def flag(self, key: str, *, default: bool = False) -> bool:
@@ -209,6 +244,10 @@ class Fields:
 
         Raises:
             ConfigError: Something else stands there.
+
+        Examples:
+            >>> Fields({"multi_query": True}).flag("multi_query")
+            True
         """
         value = self.get(key)
         if value is None:
@@ -218,7 +257,12 @@ class Fields:
         return value
 
     def text(self, key: str) -> str | None:
-        """A string field, or None where it is missing."""
+        """A string field, or None where it is missing.
+
+        Examples:
+            >>> Fields({"model_type": "llama"}).text("model_type")
+            'llama'
+        """
         value = self.get(key)
         if value is None:
             return None
@@ -227,7 +271,12 @@ class Fields:
         return value
 
     def mapping(self, key: str) -> Fields | None:
-        """A nested object, or None where it is missing."""
+        """A nested object, or None where it is missing.
+
+        Examples:
+            >>> Fields({"text_config": {"head_dim": 64}}).mapping("text_config").name("head_dim")
+            'text_config.head_dim'
+        """
         value = self.get(key)
         if value is None:
             return None
@@ -244,6 +293,10 @@ class Fields:
 
         Raises:
             ConfigError: No list, or of another length.
+
+        Examples:
+            >>> Fields({"kda_layers": [1, 2]}).items("kda_layers", length=2)
+            [1, 2]
         """
         value = self.get(key)
         if value is None:

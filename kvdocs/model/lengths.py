@@ -29,6 +29,13 @@ def max_model_len(top: Fields, text: Fields) -> int | None:
     The smallest of the length fields, times the factor of a linear or dynamic RoPE scaling (YaRN
     and others are already in the field); a LongRoPE model starts at its original length.
     Source: vLLM 0.33.0 `vllm/config/model.py`, `_get_and_verify_max_len`.
+
+    Examples:
+        >>> from kvdocs.model.fields import Fields
+        >>> config = Fields({"max_position_embeddings": 4096,
+        ...     "rope_scaling": {"rope_type": "linear", "factor": 4.0}})
+        >>> max_model_len(config, config)
+        16384
     """
     lengths = [text.optional_integer(key) for key in _LENGTH_FIELDS]
     known = [length for length in lengths if length is not None]

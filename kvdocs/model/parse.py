@@ -264,8 +264,8 @@ def _notes(
         notes.append("no sliding_window in the file: every layer keeps the whole context")
     if family.period and not text.has("layer_types"):
         notes.append(f"which layers keep the whole context is fixed by the class ({family.source})")
-    if family.pattern == "cross_attention_layers":
-        notes.append("cross-attention layers keep K and V of the image only; these are not counted")
+    if family.note:
+        notes.append(family.note)
     if text.optional_integer("num_nextn_predict_layers", least=0):
         notes.append("the multi-token-prediction layers count only with speculative decoding")
     return tuple(notes)

@@ -8,7 +8,7 @@ kinds per layer. Most layers keep one thing; a tuple of two is attention beside 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from kvdocs.model.families import Family
 from kvdocs.model.fields import Fields, show
@@ -42,12 +42,25 @@ def listed_kinds(text: Fields, num_layers: int, *keys: str) -> Kinds | None:
 
     Raises:
         ConfigError: A word that is not known, or not one word per layer.
+
+    Examples:
+        >>> listed_kinds(Fields({"layer_types": ["mamba", "attention"]}), 2)
+        [(<LayerKind.RECURRENT: 'recurrent'>,), (<LayerKind.FULL: 'full'>,)]
     """
     for key in keys or ("layer_types",):
-        words = text.items(key, length=num_layers)
+        words = _words(text, key, num_layers)
         if words is not None:
             return [(_kind_of(text, key, word),) for word in words]
     return None
+
+
+def _words(text: Fields, key: str, num_layers: int) -> list[Any] | None:
+    """One word per layer; some files list their multi-token-prediction layers behind them."""
+    words = text.items(key)
+    extra = text.optional_integer("num_nextn_predict_layers", least=0) or 0
+    if words is not None and extra and len(words) == num_layers + extra:
+        return words[:num_layers]
+    return text.items(key, length=num_layers)
 
 
 def _kind_of(text: Fields, key: str, word: object) -> LayerKind:
@@ -66,6 +79,10 @@ def window_of(text: Fields) -> int:
 
     `use_sliding_window: false` switches a window off that the file still names; 0 and null mean
     none (vLLM 0.33.0 `vllm/config/model.py`, `ModelConfig.__post_init__`).
+
+    Examples:
+        >>> window_of(Fields({"sliding_window": 4096, "use_sliding_window": False}))
+        0
     """
     if text.has("use_sliding_window") and not text.flag("use_sliding_window"):
         return 0
@@ -218,6 +235,10 @@ def indices(text: Fields, key: str, num_layers: int, *, first: int = 0) -> froze
 
     Raises:
         ConfigError: No list, or a number that names no layer.
+
+    Examples:
+        >>> sorted(indices(Fields({"kda_layers": [1, 3]}), "kda_layers", 4, first=1))
+        [0, 2]
     """
     values = text.items(key)
     if values is None:
@@ -375,7 +396,13 @@ def _block_kind(text: Fields, layer: int, block: object) -> tuple[LayerKind, ...
 
 
 def block_attention(text: Fields, layer: int, block: object) -> Fields:
-    """The `attention` object of one entry of `block_configs`."""
+    """The `attention` object of one entry of `block_configs`.
+
+    Examples:
+        >>> block = {"attention": {"no_op": True}}
+        >>> block_attention(Fields({}), 0, block).flag("no_op")
+        True
+    """
     inner = block.get("attention") if isinstance(block, dict) else None
     if not isinstance(inner, dict):
         text.refuse("block_configs", f"entry {layer} has no attention object; it is needed")

@@ -53,6 +53,10 @@ def num_query_heads(text: Fields) -> int:
 
     Raises:
         ConfigError: The field is missing.
+
+    Examples:
+        >>> num_query_heads(Fields({"n_head": 12}))
+        12
     """
     return text.integer(*HEADS, most=100_000)
 
@@ -62,6 +66,10 @@ def kv_heads_of(text: Fields, *keys: str) -> int:
 
     Raises:
         ConfigError: Not a divisor of the query heads.
+
+    Examples:
+        >>> kv_heads_of(Fields({"num_attention_heads": 32, "num_key_value_heads": 8}))
+        8
     """
     heads = num_query_heads(text)
     kv_heads = text.optional_integer(*(keys or KV_HEADS))
@@ -91,6 +99,10 @@ def head_size_of(text: Fields, *keys: str) -> int:
 
     Raises:
         ConfigError: Neither there nor computable.
+
+    Examples:
+        >>> head_size_of(Fields({"hidden_size": 4096, "num_attention_heads": 32}))
+        128
     """
     size = text.optional_integer(*(keys or HEAD_SIZES), least=0)
     if size:
@@ -132,6 +144,11 @@ def has_indexer(text: Fields, layer: int) -> bool:
 
     Source: vLLM 0.33.0 `vllm/models/deepseek_v32/attention.py` (`index_topk_freq`,
     `index_topk_pattern`); transformers 5.24.0 `configuration_glm_moe_dsa.py` (`indexer_types`).
+
+    Examples:
+        >>> fields = Fields({"index_topk": 2048, "index_topk_freq": 4})
+        >>> [layer for layer in range(12) if has_indexer(fields, layer)]
+        [0, 1, 5, 9]
     """
     if text.optional_integer("index_topk") is None:
         return False
@@ -286,7 +303,12 @@ def _changes_key(text: Fields, layer: int) -> object:
 
 
 def layer_key(text: Fields) -> Callable[[Fields, int], object]:
-    """What tells layers of one kind apart: nothing, unless the file says so layer by layer."""
+    """What tells layers of one kind apart: nothing, unless the file says so layer by layer.
+
+    Examples:
+        >>> layer_key(Fields({"head_dim": 64}))(Fields({}), 3) is None
+        True
+    """
     if text.has(PER_LAYER_CONFIG):
         return _changes_key
     sometimes = ("indexer_types", "index_topk_pattern", "index_topk_freq")
@@ -304,6 +326,10 @@ def overrides_of(text: Fields, layer: int) -> dict[str, object]:
 
     Raises:
         ConfigError: It changes something whose effect on the cache is not known.
+
+    Examples:
+        >>> overrides_of(Fields({"per_layer_config": {"05": {"head_dim": 512}}}), 5)
+        {'head_dim': 512}
     """
     table = text.data.get(PER_LAYER_CONFIG)
     if table is None:
@@ -325,7 +351,13 @@ def overrides_of(text: Fields, layer: int) -> dict[str, object]:
 
 
 def shape_of(rule: str, text: Fields, kind: LayerKind, layer: int) -> Shape:
-    """The shape of one layer; a latent layer has the same one in every family."""
+    """The shape of one layer; a latent layer has the same one in every family.
+
+    Examples:
+        >>> fields = Fields({"hidden_size": 4544, "num_attention_heads": 71, "multi_query": True})
+        >>> shape_of("falcon", fields, LayerKind.FULL, 0).num_kv_heads
+        1
+    """
     changes = overrides_of(text, layer)
     if changes:
         text = text.changed(changes)

@@ -28,6 +28,10 @@ def state_dtype(text: Fields, default: str = "auto") -> str:
 
     Raises:
         ConfigError: A dtype kvdocs does not know.
+
+    Examples:
+        >>> state_dtype(Fields({"mamba_ssm_dtype": "float32"})), state_dtype(Fields({}))
+        ('float32', 'auto')
     """
     for key in ("mamba_ssm_cache_dtype", "mamba_ssm_dtype"):
         name = text.text(key)

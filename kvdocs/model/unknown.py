@@ -43,6 +43,10 @@ def unknown_family(text: Fields) -> Family:
 
     Raises:
         ConfigError: A field hints at a cache that is not plain.
+
+    Examples:
+        >>> unknown_family(Fields({"model_type": "new", "num_hidden_layers": 2})).pattern
+        'full'
     """
     _check_generates(text)
     window_off = text.data.get("use_sliding_window") is False

@@ -114,7 +114,8 @@ def capacity(
     if not engine.parts:
         return _no_cache(length, flags, engine)
     batch = flags.max_num_batched_tokens or max_num_batched_tokens
-    need = need_of(model, flags, batch or DEFAULT_MAX_NUM_BATCHED_TOKENS)
+    has_attention = any(group.num_kv_heads for group in model.layers)
+    need = need_of(flags, batch or DEFAULT_MAX_NUM_BATCHED_TOKENS, has_attention=has_attention)
     grouping = group_layers(engine.parts, hybrid_manager=engine.hybrid_manager)
     ranks = flags.tensor_parallel_size
     workers = [Worker(size, engine.stages[i // ranks]) for i, size in enumerate(per_worker)]
@@ -137,6 +138,13 @@ def requested_length(model: Model, flags: ServerFlags) -> int:
 
     Raises:
         FlagError: More than the model's own limit.
+
+    Examples:
+        >>> from kvdocs.model import parse_config
+        >>> model = parse_config({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12,
+        ...     "n_positions": 1024})
+        >>> requested_length(model, ServerFlags())
+        1024
     """
     limit = model.max_model_len
     if flags.max_model_len is None:

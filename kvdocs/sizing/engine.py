@@ -54,7 +54,9 @@ class Engine:
     notes: tuple[str, ...]
 
 
-def build_engine(model: Model, flags: ServerFlags, max_model_len: int) -> Engine:
+def build_engine(
+    model: Model, flags: ServerFlags, max_model_len: int = DEFAULT_BLOCK_SIZE
+) -> Engine:
     """Lay out the caches of one engine.
 
     Args:
@@ -66,6 +68,13 @@ def build_engine(model: Model, flags: ServerFlags, max_model_len: int) -> Engine
     Raises:
         FlagError: A split that vLLM would refuse for this model.
         ConfigError: A cache dtype that cannot store this model's heads.
+
+    Examples:
+        >>> from kvdocs.flags import ServerFlags
+        >>> from kvdocs.model import parse_config
+        >>> model = parse_config({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12})
+        >>> build_engine(model, ServerFlags(), 1024).parts[0].spec.page_bytes
+        49152
     """
     _check_split(model, flags)
     dtype = resolve_cache_dtype(model, flags.kv_cache_dtype)
@@ -194,15 +203,19 @@ def _hybrid_manager(model: Model, flags: ServerFlags) -> bool:
     return not flags.disable_hybrid_kv_cache_manager and not model.group(LayerKind.CHUNKED)
 
 
-def need_of(model: Model, flags: ServerFlags, max_num_batched_tokens: int) -> Need:
+def need_of(flags: ServerFlags, max_num_batched_tokens: int, *, has_attention: bool = True) -> Need:
     """What decides the blocks of a request.
 
     Batches in flight: one per pipeline stage, and one more with asynchronous scheduling (vLLM
     0.33.0 `vllm/config/vllm.py`, `max_concurrent_batches`). A recurrent state takes a second block
     with prefix caching, which models without attention do not have (`MambaSpec`;
     `vllm/config/model.py`, `is_prefix_caching_supported`).
+
+    Examples:
+        >>> from kvdocs.flags import ServerFlags
+        >>> need_of(ServerFlags(), 2048).max_in_flight_tokens
+        4096
     """
-    has_attention = any(group.num_kv_heads for group in model.layers)
     batches = flags.pipeline_parallel_size + bool(flags.async_scheduling)
     return Need(
         max_in_flight_tokens=max_num_batched_tokens * batches,

@@ -74,7 +74,13 @@ class Group:
         return self.block_bytes if len(self.parts) > 1 else self.parts[0].spec.page_bytes
 
     def bytes_on(self, layers: frozenset[int]) -> int:
-        """Bytes of one block on a worker that holds `layers`."""
+        """Bytes of one block on a worker that holds `layers`.
+
+        Examples:
+            >>> full = LayerSpec(SpecKind.FULL, token_bytes=4096, block_size=16)
+            >>> Group((Part(full, (0, 1, 2)),)).bytes_on(frozenset({0, 1}))
+            131072
+        """
         return sum(
             part.spec.page_bytes * sum(layer in layers for layer in part.layers)
             for part in self.parts
@@ -146,7 +152,13 @@ def _promote_local(parts: list[Part], log: list[str]) -> list[Part]:
 
 
 def merge(pieces: Iterable[tuple[LayerSpec, tuple[int, ...]]]) -> list[Part]:
-    """Put layers with equal specs together."""
+    """Put layers with equal specs together.
+
+    Examples:
+        >>> full = LayerSpec(SpecKind.FULL, token_bytes=4096, block_size=16)
+        >>> [part.layers for part in merge([(full, (0, 2)), (full, (1,))])]
+        [(0, 1, 2)]
+    """
     found: dict[LayerSpec, list[int]] = {}
     for spec, layers in pieces:
         found.setdefault(spec, []).extend(layers)

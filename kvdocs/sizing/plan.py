@@ -101,6 +101,17 @@ def plan_cache(
         auto_fit: `--max-model-len -1`.
         longest_of_interest: Up to which length to look for the longest that fits; at least
             `max_model_len`.
+
+    Examples:
+        >>> from kvdocs.sizing.groups import Part, group_layers
+        >>> from kvdocs.sizing.specs import LayerSpec, SpecKind
+        >>> layers = tuple(range(32))
+        >>> spec = LayerSpec(SpecKind.FULL, token_bytes=4096, block_size=16)
+        >>> grouping = group_layers([Part(spec, layers)])
+        >>> plan = plan_cache(grouping, [Worker(2**30, frozenset(layers))],
+        ...     Need(max_in_flight_tokens=8192), max_model_len=4096)
+        >>> plan.num_blocks, plan.max_concurrency, plan.refusal is None
+        (512, 2.0, True)
     """
     log = list(grouping.log)
     per_block = tuple(_bytes_per_block(grouping.groups, worker) for worker in workers)
@@ -158,7 +169,16 @@ def capacity_line(max_concurrency: float, max_model_len: int) -> str:
 
 
 def blocks_per_request(groups: Sequence[Group], need: Need, max_model_len: int) -> int:
-    """Blocks one request of `max_model_len` tokens takes, over all groups."""
+    """Blocks one request of `max_model_len` tokens takes, over all groups.
+
+    Examples:
+        >>> from kvdocs.sizing.groups import Group, Part
+        >>> from kvdocs.sizing.specs import LayerSpec, SpecKind
+        >>> spec = LayerSpec(SpecKind.SLIDING, token_bytes=4096, block_size=16, window=128)
+        >>> need = Need(max_in_flight_tokens=2048)
+        >>> blocks_per_request([Group((Part(spec, (0,)),))], need, 32768)
+        137
+    """
     return sum(
         max(need.blocks(part.spec, max_model_len) for part in group.parts) for group in groups
     )
@@ -219,7 +239,12 @@ def _refusal(
 
 
 def too_long(max_model_len: int, needed: int, have: int, longest: int) -> str:
-    """VLLM's refusal of a length that does not fit (the open bracket is vLLM's own)."""
+    """VLLM's refusal of a length that does not fit (the open bracket is vLLM's own).
+
+    Examples:
+        >>> "estimated maximum model length is 16368" in too_long(16384, 2**31, 2**31 - 1, 16368)
+        True
+    """
     estimate = ""
     if longest > 0:
         estimate = (

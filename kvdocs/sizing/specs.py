@@ -59,7 +59,13 @@ class LayerSpec:
         return self.state_bytes or self.token_bytes * self.block_size
 
     def as_full(self, block_size: int) -> LayerSpec:
-        """The same layer kept for the whole context, as without the hybrid manager."""
+        """The same layer kept for the whole context, as without the hybrid manager.
+
+        Examples:
+            >>> local = LayerSpec(SpecKind.SLIDING, token_bytes=4096, block_size=16, window=128)
+            >>> local.as_full(32).kind.value
+            'FullAttentionSpec'
+        """
         return replace(self, kind=SpecKind.FULL, block_size=block_size, window=0)
 
     def scaled_to(self, page_bytes: int) -> LayerSpec:
@@ -69,6 +75,11 @@ class LayerSpec:
 
         Raises:
             ValueError: A latent layer, whose page can only grow by whole multiples.
+
+        Examples:
+            >>> full = LayerSpec(SpecKind.FULL, token_bytes=4096, block_size=16)
+            >>> full.scaled_to(131072).block_size
+            32
         """
         if self.page_bytes == page_bytes:
             return self

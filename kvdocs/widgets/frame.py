@@ -26,7 +26,7 @@ def _figures(view: View) -> Element:
 
 
 def _controls(widget: Widget, params: Mapping[str, str]) -> Element:
-    fields = (control.element(params[control.name]) for control in widget.controls)
+    fields = (control.element(params[control.name]) for control in widget.controls_for(params))
     general = h("p", class_="kv-error", data_error_for="*", hidden=True)
     fieldset = h("fieldset", h("legend", "Controls", class_="kv-hidden"), *fields, disabled=True)
     return h("form", fieldset, general, class_="kv-controls", autocomplete="off")
@@ -43,7 +43,7 @@ def _folds(view: View) -> Element:
                 view.table.element(),
                 class_="kv-scroll",
                 tabindex=0,
-                role="region",
+                role="group",
                 aria_label="Data table",
             ),
         ),

@@ -23,7 +23,8 @@ const ROOT = join(HERE, "..", "..");
 const PYODIDE = join(ROOT, "node_modules", "pyodide");
 const PYODIDE_FILES = ["pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"];
 const LICENCES =
-  "/*! The KV Cache, MIT. With Pyodide (MPL-2.0), Comlink (Apache-2.0), Idiomorph (0BSD) and CodeMirror (MIT). */";
+  "/*! The KV Cache, MIT. With Pyodide (MPL-2.0), Comlink (Apache-2.0) and Idiomorph (0BSD); in cells.js CodeMirror (MIT); in charts.js Vega, " +
+  "Vega-Lite, vega-embed, vega-tooltip and vega-themes (BSD-3-Clause), D3 (ISC), fast-json-patch (MIT), semver (ISC) and tslib (0BSD). */";
 /** The oldest browsers Pyodide supports. */
 const BROWSERS = ["chrome112", "firefox112", "safari16.4"];
 
@@ -106,6 +107,7 @@ async function bundle(info) {
     entryPoints: {
       kv: join(HERE, "kv.ts"),
       worker: join(HERE, "worker.ts"),
+      charts: join(HERE, "charts.ts"),
       cells: join(HERE, "cells", "index.ts"),
       fonts: join(HERE, "fonts.css"),
     },

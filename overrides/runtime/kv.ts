@@ -2,7 +2,7 @@
 
 import { Intent, waitsForTap } from "./intent";
 import { defineCell } from "./kv-cell";
-import { definePredict } from "./kv-predict";
+import { defineDrill } from "./kv-drill";
 import { defineWidget } from "./kv-widget";
 import { Runtime } from "./runtime";
 
@@ -19,7 +19,7 @@ function completeLibraryWhenLive(runtime: Runtime): void {
 if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
   defineWidget(runtime, new Intent(runtime));
-  definePredict();
+  defineDrill(runtime);
   defineCell();
   completeLibraryWhenLive(runtime);
   Object.assign(globalThis, { kvRuntime: runtime });

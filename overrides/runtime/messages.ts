@@ -2,6 +2,9 @@
 
 export type Params = Readonly<Record<string, string>>;
 
+/** What can be handed to Python as it is. */
+export type Plain = string | number | boolean;
+
 /** `auto` restores the snapshot and falls back to `plain`, which boots Python from its files. */
 export type StartMode = "auto" | "plain";
 
@@ -54,6 +57,8 @@ export interface PythonWorker {
   update(name: string, params: Params): Promise<Answer>;
   /** Run a block; `emit` is told what it prints, while it runs. */
   runBlock(request: BlockRequest, emit: (stream: StreamName, text: string) => void): Promise<Outcome>;
+  /** Call a function of the package with plain values; it returns JSON. */
+  call(module: string, name: string, args: readonly Plain[]): Promise<string>;
   /** Fetch the rest of the standard library, once; resolves when imports of it work. */
   completeLibrary(): Promise<void>;
 }

@@ -8,6 +8,7 @@ import type {
   BlockRequest,
   Outcome,
   Params,
+  Plain,
   Progress,
   PythonWorker,
   StartMode,
@@ -28,6 +29,15 @@ class Worker implements PythonWorker {
 
   async update(name: string, params: Params): Promise<Answer> {
     return JSON.parse(this.#running().update(name, JSON.stringify(params))) as Answer;
+  }
+
+  async call(module: string, name: string, args: readonly Plain[]): Promise<string> {
+    const functions = this.#running().pyodide.pyimport(module);
+    try {
+      return functions[name](...args) as string;
+    } finally {
+      functions.destroy();
+    }
   }
 
   async completeLibrary(): Promise<void> {
