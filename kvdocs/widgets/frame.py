@@ -26,7 +26,7 @@ def _figures(view: View) -> Element:
 
 
 def _controls(widget: Widget, params: Mapping[str, str]) -> Element:
-    fields = (control.element(params[control.name]) for control in widget.controls)
+    fields = (control.element(params[control.name]) for control in widget.controls_for(params))
     general = h("p", class_="kv-error", data_error_for="*", hidden=True)
     fieldset = h("fieldset", h("legend", "Controls", class_="kv-hidden"), *fields, disabled=True)
     return h("form", fieldset, general, class_="kv-controls", autocomplete="off")

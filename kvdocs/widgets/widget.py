@@ -19,11 +19,18 @@ class Widget:
         controls: The parameters the reader may set.
         draw: Called with one keyword argument a control, returns a `View`. Pure: the same
             arguments always give the same view.
+        adapt: For controls whose limits depend on another's value: from all parameters to the
+            controls to show. Names, their order and the defaults are those of `controls`.
     """
 
     name: str
     controls: tuple[Control, ...]
     draw: Callable[..., View]
+    adapt: Callable[[Mapping[str, str]], tuple[Control, ...]] | None = None
+
+    def controls_for(self, params: Mapping[str, str]) -> tuple[Control, ...]:
+        """Return the controls as they are for these (complete) parameters."""
+        return self.adapt(params) if self.adapt else self.controls
 
     def complete(self, params: Mapping[str, str]) -> dict[str, str]:
         """Return the parameters with defaults for those not given.
@@ -49,7 +56,7 @@ class Widget:
         """
         values: dict[str, object] = {}
         errors: dict[str, str] = {}
-        for control in self.controls:
+        for control in self.controls_for(params):
             try:
                 values[control.name] = control.read(params[control.name])
             except ParameterError as error:

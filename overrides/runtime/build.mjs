@@ -22,7 +22,8 @@ const ROOT = join(HERE, "..", "..");
 const PYODIDE = join(ROOT, "node_modules", "pyodide");
 const PYODIDE_FILES = ["pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"];
 const LICENCES =
-  "/*! The KV Cache, MIT. With Pyodide (MPL-2.0), Comlink (Apache-2.0) and Idiomorph (0BSD). */";
+  "/*! The KV Cache, MIT. With Pyodide (MPL-2.0), Comlink (Apache-2.0) and Idiomorph (0BSD); in charts.js Vega, " +
+  "Vega-Lite, vega-embed, vega-tooltip and vega-themes (BSD-3-Clause), D3 (ISC), fast-json-patch (MIT), semver (ISC) and tslib (0BSD). */";
 /** The oldest browsers Pyodide supports. */
 const BROWSERS = ["chrome112", "firefox112", "safari16.4"];
 
@@ -90,7 +91,7 @@ async function bundle(info) {
   rmSync(inOut("fonts"), { recursive: true, force: true });
   await build({
     absWorkingDir: ROOT,
-    entryPoints: ["kv.ts", "worker.ts", "fonts.css"].map((name) => join(HERE, name)),
+    entryPoints: ["kv.ts", "worker.ts", "charts.ts", "fonts.css"].map((name) => join(HERE, name)),
     outdir: options.out,
     bundle: true,
     format: "esm",

@@ -1,6 +1,7 @@
 /** `<kv-widget>`: a picture made at build time, whose controls come alive with Python. */
 
 import { announce } from "./announce";
+import { prepareCharts, redraw } from "./chart-places";
 import { FileTooLarge, asParams, setValues, showErrors, valuesOf } from "./form";
 import type { Intent } from "./intent";
 import type { Answer, Params } from "./messages";
@@ -101,6 +102,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     }
 
     async #ask(values: Values): Promise<void> {
+      prepareCharts(this);
       try {
         const answer = await runtime.update(this.getAttribute("name") ?? "", await asParams(values));
         if (this.isConnected) this.#show(answer, values);
@@ -113,6 +115,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     #show(answer: Answer, values: Values): void {
       if (answer.html !== null) {
         morphContent(this, answer.html, values);
+        void redraw(this);
         announce(answer.announce);
       }
       this.#showErrors(answer.errors);

@@ -2,6 +2,7 @@
 
 import { Idiomorph } from "idiomorph";
 
+import { keepDrawing } from "./chart-places";
 import { fieldsOf, valueOf } from "./form";
 
 const MARKED_MS = 600;
@@ -24,7 +25,8 @@ export function morphContent(
     morphStyle: "innerHTML",
     ignoreActiveValue: true,
     callbacks: {
-      beforeNodeMorphed: (old) => !(old instanceof Element && old.matches(".kv-status")),
+      beforeNodeMorphed: (old, updated) =>
+        !(old instanceof Element && old.matches(".kv-status")) && !keepDrawing(old, updated),
       beforeAttributeUpdated: (name, element) => {
         if (name === "disabled") return !(element instanceof HTMLFieldSetElement);
         if (name === "open") return !(element instanceof HTMLDetailsElement);
