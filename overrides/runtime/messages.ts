@@ -19,6 +19,8 @@ export interface Answer {
   readonly html: string | null;
   readonly announce: string;
   readonly errors: Readonly<Record<string, string>>;
+  /** What a running simulation wants handed back with its next update. */
+  readonly state?: unknown;
 }
 
 export interface Started {
@@ -29,7 +31,7 @@ export interface Started {
 /** The worker's side of the conversation. */
 export interface PythonWorker {
   start(mode: StartMode, report: (progress: Progress) => void): Promise<Started>;
-  update(name: string, params: Params): Promise<Answer>;
+  update(name: string, params: Params, state?: unknown): Promise<Answer>;
   /** Fetch the rest of the standard library, once; resolves when imports of it work. */
   completeLibrary(): Promise<void>;
 }

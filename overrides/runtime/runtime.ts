@@ -83,12 +83,12 @@ export class Runtime extends EventTarget {
     await this.start();
   }
 
-  /** Ask Python for a widget's new picture. */
-  async update(name: string, params: Params): Promise<Answer> {
+  /** Ask Python for a widget's new picture; `state` is what its last answer carried, if anything. */
+  async update(name: string, params: Params, state?: unknown): Promise<Answer> {
     const connection = this.#connection;
     if (!connection || this.state !== "live") throw new Interrupted("Python is not running");
     try {
-      return await connection.call(connection.remote.update(name, params));
+      return await connection.call(connection.remote.update(name, params, state));
     } catch (error) {
       if (connection === this.#connection && isFatal(error)) void this.restart();
       throw error;
