@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export NO_MKDOCS_2_WARNING := 1
 SAY := @printf '\n== %s\n'
 
-.PHONY: help serve test site browser check lint format types docs-test unit-test browser-test bench lock chromium setup clean
+.PHONY: help serve test site browser check lint format types docs-test unit-test browser-test bench lock wheels chromium setup clean
 .DEFAULT_GOAL := help
 
 help: ## List the commands
@@ -47,6 +47,9 @@ bench: setup site chromium ## Measure: prints tables, writes build/bench.json
 browser: setup ## Bundle the browser's files and make the memory snapshot
 	$(SAY) "Browser files (bundle, Pyodide, memory snapshot)"
 	@npm run --silent build
+
+wheels: setup ## Fetch numpy's wheel for the browser into build/wheels (needs the open internet)
+	@node overrides/runtime/wheels.mjs
 
 chromium: setup ## Find a browser to drive, or install one
 	@$(BIN)/python -m tests.browser.chromium

@@ -10,6 +10,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── NeverFitsError           a request that no waiting would ever let run
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
+├── InputError               a block that asks for input where nobody can type
 ├── DrillError               a drill that does not exist
 └── ParameterError           a widget parameter outside what its control allows
 """
@@ -67,6 +68,10 @@ class NeverFitsError(KvdocsError):
         self.request_id = request_id
         self.needed = needed
         self.available = available
+
+
+class InputError(KvdocsError):
+    """A block of a page that reads standard input, where nobody can type."""
 
 
 class UsageError(KvdocsError):

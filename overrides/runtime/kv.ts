@@ -1,6 +1,7 @@
 /** Loaded on every page, evaluated once a visit. */
 
 import { Intent, waitsForTap } from "./intent";
+import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
 import { defineWidget } from "./kv-widget";
 import { Runtime } from "./runtime";
@@ -19,6 +20,7 @@ if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
   defineWidget(runtime, new Intent(runtime));
   defineDrill(runtime);
+  defineCell();
   completeLibraryWhenLive(runtime);
   Object.assign(globalThis, { kvRuntime: runtime });
 }
