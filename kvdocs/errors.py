@@ -10,6 +10,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── NeverFitsError           a request that no waiting would ever let run
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
+├── DrillError               a drill that does not exist
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -70,6 +71,10 @@ class NeverFitsError(KvdocsError):
 
 class UsageError(KvdocsError):
     """A command line that cannot be carried out: a wrong argument, or a file that is no use."""
+
+
+class DrillError(KvdocsError):
+    """A drill that does not exist."""
 
 
 class ParameterError(KvdocsError):

@@ -1,7 +1,7 @@
 /** Loaded on every page, evaluated once a visit. */
 
 import { Intent, waitsForTap } from "./intent";
-import { definePredict } from "./kv-predict";
+import { defineDrill } from "./kv-drill";
 import { defineWidget } from "./kv-widget";
 import { Runtime } from "./runtime";
 
@@ -18,7 +18,7 @@ function completeLibraryWhenLive(runtime: Runtime): void {
 if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
   defineWidget(runtime, new Intent(runtime));
-  definePredict();
+  defineDrill(runtime);
   completeLibraryWhenLive(runtime);
   Object.assign(globalThis, { kvRuntime: runtime });
 }

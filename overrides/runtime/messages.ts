@@ -2,6 +2,9 @@
 
 export type Params = Readonly<Record<string, string>>;
 
+/** What can be handed to Python as it is. */
+export type Plain = string | number | boolean;
+
 /** `auto` restores the snapshot and falls back to `plain`, which boots Python from its files. */
 export type StartMode = "auto" | "plain";
 
@@ -30,6 +33,8 @@ export interface Started {
 export interface PythonWorker {
   start(mode: StartMode, report: (progress: Progress) => void): Promise<Started>;
   update(name: string, params: Params): Promise<Answer>;
+  /** Call a function of the package with plain values; it returns JSON. */
+  call(module: string, name: string, args: readonly Plain[]): Promise<string>;
   /** Fetch the rest of the standard library, once; resolves when imports of it work. */
   completeLibrary(): Promise<void>;
 }

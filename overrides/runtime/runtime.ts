@@ -3,7 +3,7 @@
 import * as Comlink from "comlink";
 
 import { asset } from "./build-info";
-import type { Answer, Params, Progress, PythonWorker, StartMode, Started } from "./messages";
+import type { Answer, Params, Plain, Progress, PythonWorker, StartMode, Started } from "./messages";
 
 export type RuntimeState = "idle" | "booting" | "live" | "failed";
 
@@ -84,11 +84,20 @@ export class Runtime extends EventTarget {
   }
 
   /** Ask Python for a widget's new picture. */
-  async update(name: string, params: Params): Promise<Answer> {
+  update(name: string, params: Params): Promise<Answer> {
+    return this.#ask((remote) => remote.update(name, params));
+  }
+
+  /** Call a function of the package, which answers in JSON, with plain values. */
+  async call<T>(module: string, name: string, ...args: readonly Plain[]): Promise<T> {
+    return JSON.parse(await this.#ask((remote) => remote.call(module, name, args))) as T;
+  }
+
+  async #ask<T>(question: (remote: Comlink.Remote<PythonWorker>) => Promise<T>): Promise<T> {
     const connection = this.#connection;
     if (!connection || this.state !== "live") throw new Interrupted("Python is not running");
     try {
-      return await connection.call(connection.remote.update(name, params));
+      return await connection.call(question(connection.remote));
     } catch (error) {
       if (connection === this.#connection && isFatal(error)) void this.restart();
       throw error;

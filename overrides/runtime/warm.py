@@ -1,4 +1,4 @@
-"""Run before the memory snapshot is taken: import what pages need, draw every widget once.
+"""Run before the memory snapshot is taken: import what pages need, draw everything once.
 
 The value of the last line is a checksum of everything that was drawn; the build compares it
 between a plain start and a restored one.
@@ -17,7 +17,9 @@ LIBRARY = (
 for module in LIBRARY.split():
     importlib.import_module(module)
 
-from kvdocs.widgets.browser import update  # noqa: E402 - timed and kept apart from the library
+from kvdocs.drills.browser import show  # noqa: E402 - timed and kept apart from the library
+from kvdocs.drills.registry import DRILLS  # noqa: E402
+from kvdocs.widgets.browser import update  # noqa: E402
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
 
@@ -36,5 +38,8 @@ for name, widget in WIDGETS.items():
     for control in widget.controls:
         for value, _ in getattr(control, "options", ()):
             drawn = checksum(name, {control.name: value}, drawn)
+
+for name in DRILLS:
+    drawn = zlib.crc32(show(name, 0).encode(), drawn)
 
 drawn  # noqa: B018 - the build reads it

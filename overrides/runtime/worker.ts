@@ -2,7 +2,7 @@
 
 import * as Comlink from "comlink";
 
-import type { Answer, Params, Progress, PythonWorker, StartMode, Started } from "./messages";
+import type { Answer, Params, Plain, Progress, PythonWorker, StartMode, Started } from "./messages";
 import { type Python, completeLibrary, startPython } from "./python";
 
 class Worker implements PythonWorker {
@@ -18,6 +18,15 @@ class Worker implements PythonWorker {
 
   async update(name: string, params: Params): Promise<Answer> {
     return JSON.parse(this.#running().update(name, JSON.stringify(params))) as Answer;
+  }
+
+  async call(module: string, name: string, args: readonly Plain[]): Promise<string> {
+    const functions = this.#running().pyodide.pyimport(module);
+    try {
+      return functions[name](...args) as string;
+    } finally {
+      functions.destroy();
+    }
   }
 
   async completeLibrary(): Promise<void> {
