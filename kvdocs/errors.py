@@ -11,6 +11,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
 ├── DrillError               a drill that does not exist
+├── TerminalError            a line the lesson's shell cannot read, or a damaged state
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -75,6 +76,10 @@ class UsageError(KvdocsError):
 
 class DrillError(KvdocsError):
     """A drill that does not exist."""
+
+
+class TerminalError(KvdocsError):
+    """A line the lesson's shell cannot read, or a state of its machine that cannot be used."""
 
 
 class ParameterError(KvdocsError):
