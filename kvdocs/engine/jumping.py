@@ -13,7 +13,6 @@ from kvdocs.engine.events import Gauges
 from kvdocs.engine.jumping_scheduler import JumpingScheduler
 from kvdocs.engine.loop import Engine
 from kvdocs.engine.request import Request, RequestSpec
-from kvdocs.engine.scheduler import Batch
 from kvdocs.engine.stepping import SteppingEngine
 from kvdocs.engine.timer import ConstantTimer, StepTimer
 from kvdocs.errors import FlagError
@@ -142,8 +141,6 @@ class JumpingEngine:
             max_steps=num_turns - 1,
             until=until,
         )
-        if late:
-            scheduler.pending = Batch(0, 0, load=scheduler.decode_load(more))
         scheduler.clock = self.clock
         scheduler.jump(1 + more)
 

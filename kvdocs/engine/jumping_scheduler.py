@@ -118,6 +118,8 @@ class JumpingScheduler(Scheduler):
             blocks: Blocks that decoding takes.
         """
         budget = batch.budget - count
+        if not self._others:
+            return [] if budget >= 0 and blocks <= self.cache.num_free else None
         wanted = [(request, self._tokens_to_run(request, batch)) for request in self._others]
         enough = sum(max(num_tokens, 0) for _, num_tokens in wanted) <= budget
         if budget < 0 or not (enough or self._others_last()):
@@ -290,6 +292,8 @@ class JumpingScheduler(Scheduler):
     def num_uneventful_turns(self) -> int:
         """How many turns from now on are sure to decide nothing.
 
+        Requests may finish at the end of the last one.
+
         Returns:
             A number of turns, 0 if the next one must be taken by the rules.
         """
@@ -298,7 +302,7 @@ class JumpingScheduler(Scheduler):
         fits = 0 < self.decoding.count <= self.config.max_num_batched_tokens
         if not (stuck and alike and fits):
             return 0
-        turns = self.decoding.next_due() - self.turn
+        turns = self.decoding.next_due() - self.turn + 1
         at_most = self.decoding.count * (turns // self.config.block_size + 1)
         return turns if at_most <= self.cache.num_free else self._turns_until_short(turns)
 
@@ -327,16 +331,26 @@ class JumpingScheduler(Scheduler):
         return StepLoad(count, count, context, context)
 
     def jump(self, num_turns: int) -> None:
-        """Let uneventful turns go by.
+        """Let uneventful turns go by, and finish who is due at the end of the last.
 
         Args:
             num_turns: At most `num_uneventful_turns()`.
         """
-        self._counts.take(self.decoding.blocks_needed(self.turn, num_turns))
-        num_tokens = num_turns * self.decoding.count
+        num_tokens = (num_turns - 1) * self.decoding.count
+        self._counts.take(self.decoding.blocks_needed(self.turn, num_turns - 1))
         self.decoding.context += num_tokens
         self.counters.generation_tokens += num_tokens
-        self.turn += num_turns
+        self.turn += num_turns - 1
+        _, blocks = self._decode_demand()
+        self._counts.take(blocks)
+        if self.config.async_scheduling:
+            nothing_else = Batch(0, 0)
+            nothing_else.load = self._load(nothing_else)
+            self.pending = nothing_else
+        if self.update(Batch(0, 0)):
+            self._head_is_stuck = False
+        self.turn += 1
+        self.decoding.forget_before(self.turn)
 
 
 def _admission(request: Request) -> int:
