@@ -40,11 +40,8 @@ class JumpingEngine:
         >>> engine.clock
         500.0
         >>> engine.advance(until=float("inf"))
-        >>> engine.clock
-        999.0
-        >>> engine.advance(until=float("inf"))
-        >>> engine.has_unfinished
-        False
+        >>> engine.clock, engine.has_unfinished
+        (1000.0, False)
     """
 
     def __init__(self, config: EngineConfig, timer: StepTimer | None = None) -> None:

@@ -19,6 +19,9 @@ from kvdocs.engine.request import Request, Status
 from kvdocs.engine.scheduler import Batch, Scheduler
 from kvdocs.engine.timer import StepLoad
 
+_NOTHING_ELSE = Batch(0, 0)
+"""The batch of a turn in which only decoding requests ran: they are in no batch."""
+
 
 class JumpingScheduler(Scheduler):
     """The scheduler's rules, with the decoding requests handled as a group.
@@ -292,7 +295,8 @@ class JumpingScheduler(Scheduler):
     def num_uneventful_turns(self) -> int:
         """How many turns from now on are sure to decide nothing.
 
-        Requests may finish at the end of the last one.
+        Requests may finish at the end of the last one. With asynchronous scheduling they are not
+        scheduled in it any more, and the budget they leave may go to somebody who waits.
 
         Returns:
             A number of turns, 0 if the next one must be taken by the rules.
@@ -302,7 +306,8 @@ class JumpingScheduler(Scheduler):
         fits = 0 < self.decoding.count <= self.config.max_num_batched_tokens
         if not (stuck and alike and fits):
             return 0
-        turns = self.decoding.next_due() - self.turn + 1
+        budget_opens = self.config.async_scheduling and bool(self.waiting)
+        turns = self.decoding.next_due() - self.turn + (not budget_opens)
         at_most = self.decoding.count * (turns // self.config.block_size + 1)
         return turns if at_most <= self.cache.num_free else self._turns_until_short(turns)
 
@@ -344,10 +349,9 @@ class JumpingScheduler(Scheduler):
         _, blocks = self._decode_demand()
         self._counts.take(blocks)
         if self.config.async_scheduling:
-            nothing_else = Batch(0, 0)
-            nothing_else.load = self._load(nothing_else)
-            self.pending = nothing_else
-        if self.update(Batch(0, 0)):
+            self.pending = Batch(0, 0)
+            self.pending.load = self._load(self.pending)
+        if self.update(_NOTHING_ELSE):
             self._head_is_stuck = False
         self.turn += 1
         self.decoding.forget_before(self.turn)
