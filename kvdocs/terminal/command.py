@@ -53,7 +53,6 @@ class Command:
     flags: tuple[str, ...] = ()
 
 
-
 def near(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
     """A sentence that names what a word may have meant, or nothing.
 

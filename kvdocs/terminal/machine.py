@@ -33,10 +33,12 @@ class Load:
     Attributes:
         started: When, in seconds on the machine's clock.
         words: Its options as typed.
+        reported: Whether its result has been printed.
     """
 
     started: float
     words: tuple[str, ...]
+    reported: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,8 @@ def _machine(state: dict[str, Any]) -> Machine:
 
 def _server(state: dict[str, Any]) -> Server:
     loads = tuple(
-        Load(float(load["started"]), tuple(map(str, load["words"]))) for load in state["loads"]
+        Load(float(load["started"]), tuple(map(str, load["words"])), bool(load["reported"]))
+        for load in state["loads"]
     )
     ended = state["ended"]
     return Server(

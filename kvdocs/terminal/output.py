@@ -64,11 +64,11 @@ class Result:
 
 
 def out(machine: Machine, text: str, *, status: int = 0, wide: bool = False) -> Result:
-    """A result that prints to standard output; nothing when the text is empty.
+    r"""A result that prints to standard output; nothing when the text is empty.
 
     Examples:
         >>> out(Machine(), "hello").out
-        'hello\\n'
+        'hello\n'
     """
     pieces = (Piece(Kind.OUT, text, wide),) if text else ()
     return Result(machine, pieces, status)

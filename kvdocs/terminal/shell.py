@@ -80,7 +80,7 @@ class _Token(NamedTuple):
 
 
 def parse(line: str) -> tuple[Pipeline, ...]:
-    """Read a line.
+    r"""Read a line.
 
     Args:
         line: What was typed; a backslash at a line's end goes on in the next.
@@ -94,7 +94,7 @@ def parse(line: str) -> tuple[Pipeline, ...]:
         [2, 1]
         >>> parse("echo 'a")
         Traceback (most recent call last):
-        kvdocs.errors.TerminalError: a ' is not closed; close it, or type \\' for the sign itself
+        kvdocs.errors.TerminalError: a ' is not closed; close it, or type \' for the sign itself
     """
     if len(line) > MOST_CHARACTERS:
         raise TerminalError(f"{len(line):,} characters are too many; at most {MOST_CHARACTERS:,}")
@@ -150,8 +150,8 @@ def _word(line: str, at: int) -> tuple[Word, int]:
         elif sign == '"':
             part, at = _double(line, at)
         elif sign == "\\":
-            part = Part("" if line[at + 1 : at + 2] == "\n" else line[at + 1 : at + 2], True, False)
-            at += 2
+            escaped = line[at + 1 : at + 2].replace("\n", "")
+            part, at = Part(escaped, quoted=True, names=False), at + 2
         else:
             part, at = _plain(line, at)
         parts.append(part)

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 from kvdocs.errors import TerminalError
 from kvdocs.terminal.command import Call, Command
 from kvdocs.terminal.commands.options import Options, read_options, whole
-from kvdocs.terminal.output import Kind, Piece, Result, fail
+from kvdocs.terminal.output import Kind, Piece, Result
 
 _SHORT: Final = re.compile(r"-(\d+)")
 _MOST_PATTERN: Final = 200
 _RISKY: Final = re.compile(r"[*+}]\)?[*+{]|\([^)]*[*+}][^)]*\)[*+{]|\\\d")
-"""Patterns that can take for ever on a long line: a repeated group that repeats, a back reference."""
+"""Patterns that could take for ever: a repeated group that repeats, a back reference."""
 
 
 class _Text(NamedTuple):
@@ -76,7 +76,9 @@ def _ends(call: Call, who: str) -> Result:
     for text in texts:
         if len(texts) > 1 and "-q" not in options.switches:
             lines.append(f"==> {text.name} <==")
-        lines += text.lines[:count] if who == "head" else text.lines[max(0, len(text.lines) - count) :]
+        lines += (
+            text.lines[:count] if who == "head" else text.lines[max(0, len(text.lines) - count) :]
+        )
     return _done(call, lines, errors)
 
 
@@ -121,7 +123,9 @@ def _grep(call: Call) -> Result:
 
 def _pattern(text: str, options: Options) -> re.Pattern[str]:
     if len(text) > _MOST_PATTERN:
-        raise TerminalError(f"a pattern of {len(text)} characters; at most {_MOST_PATTERN} are taken")
+        raise TerminalError(
+            f"a pattern of {len(text)} characters; at most {_MOST_PATTERN} are taken"
+        )
     plain = "-F" in options.switches
     if not plain and "-E" not in options.switches:
         text = _basic_to_extended(text)
@@ -133,7 +137,9 @@ def _pattern(text: str, options: Options) -> re.Pattern[str]:
     try:
         return re.compile(text, re.IGNORECASE if "-i" in options.switches else 0)
     except (re.error, RecursionError, OverflowError) as error:
-        raise TerminalError(f"this pattern cannot be read ({error}); -F takes it as it is") from None
+        raise TerminalError(
+            f"this pattern cannot be read ({error}); -F takes it as it is"
+        ) from None
 
 
 def _basic_to_extended(text: str) -> str:
@@ -187,22 +193,8 @@ def _with_context(numbers: list[int], count: int, options: Options) -> list[int]
     return sorted({index for span in spans for index in span})
 
 
-def _safely(who: str, run: Command) -> Command:
-    """Print what the command refuses under its name."""
-
-    def guarded(call: Call) -> Result:
-        try:
-            return run.run(call)
-        except TerminalError as error:
-            return fail(call.machine, f"{who}: {error}", status=2)
-
-    return Command(run.about, guarded, run.flags)
-
-
-CAT: Final = _safely("cat", Command("print a file: cat models/Llama-3.1-8B/config.json", _cat))
-GREP: Final = _safely(
-    "grep", Command("lines that match: … | grep KV", _grep, (*_GREP_SWITCHES, *_GREP_VALUED))
-)
-HEAD: Final = _safely("head", Command("first lines: … | head -5", lambda call: _ends(call, "head")))
-TAIL: Final = _safely("tail", Command("last lines: tail -5 vllm.log", lambda call: _ends(call, "tail")))
-WC: Final = _safely("wc", Command("count lines: … | wc -l", _wc, ("-l", "-w", "-c")))
+CAT: Final = Command("print a file: cat models/Llama-3.1-8B/config.json", _cat)
+GREP: Final = Command("lines that match: … | grep KV", _grep, (*_GREP_SWITCHES, *_GREP_VALUED))
+HEAD: Final = Command("first lines: … | head -5", lambda call: _ends(call, "head"))
+TAIL: Final = Command("last lines: tail -5 vllm.log", lambda call: _ends(call, "tail"))
+WC: Final = Command("count lines: … | wc -l", _wc, ("-l", "-w", "-c"))
