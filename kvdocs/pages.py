@@ -1,10 +1,14 @@
-"""What the lesson's pages print at build time: widgets and drills, as HTML."""
+"""What the lesson's pages print at build time: widgets, drills and terminals, as HTML."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from kvdocs.drills.frame import element as drill_element
 from kvdocs.drills.registry import get_drill
 from kvdocs.html import Element
+from kvdocs.terminal.frame import element as terminal_element
+from kvdocs.terminal.machine import Machine
 from kvdocs.widgets.frame import element
 from kvdocs.widgets.registry import get_widget
 
@@ -43,3 +47,31 @@ def drill(drill_id: str, *, ident: str | None = None, seed: int = 0) -> Element:
         '<kv-drill id="how-many-fit" name="how-many-'
     """
     return drill_element(get_drill(drill_id).pose(seed), ident=ident or drill_id)
+
+
+def terminal(
+    ident: str,
+    script: Sequence[str] = (),
+    *,
+    title: str = "A terminal on dgx-1",
+    gpus: int = 1,
+    shows: str = "",
+) -> Element:
+    """Return a terminal: a recorded run, carried out now, and a prompt that goes on from there.
+
+    One a page: the machine behind it is the page's one machine.
+
+    Args:
+        ident: The element's id. Must be unique on a page.
+        script: The lines typed in the recorded run.
+        title: A sentence above it.
+        gpus: GPUs of the machine.
+        shows: Id of a `gpu-memory` widget on the page that is to show the server that runs.
+
+    Examples:
+        >>> "68664MiB" in str(terminal("t", ["vllm serve Llama-3.1-8B "
+        ...     "--gpu-memory-utilization 0.9", "nvidia-smi"]))
+        True
+    """
+    machine = Machine(num_gpus=gpus)
+    return terminal_element(ident, script, machine=machine, title=title, shows=shows)
