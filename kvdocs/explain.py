@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvdocs.errors import FlagError
 from kvdocs.model import Model, parse_config
+from kvdocs.startup_log.arithmetic import layout_rate
 from kvdocs.startup_log.facts import Facts, Finding, Severity
 from kvdocs.startup_log.figures import figures_of
 from kvdocs.startup_log.findings import (
@@ -175,7 +176,7 @@ def _figures(facts: Facts) -> dict[str, float]:
         figures["kv_pool_tokens_at_max_model_len"] = int(
             solution.concurrency * figures["max_model_len"]
         )
-    rate = layout.bytes_per_token_per_gpu
+    rate = layout_rate(facts)
     figures["config_kv_bytes_per_token_per_gpu"] = rate
     if not layout.is_hybrid:
         figures.setdefault("kv_bytes_per_token_per_gpu", rate)

@@ -32,8 +32,21 @@ from kvdocs.sizing import (
 
 REAL: Final = "real"
 LESSON_PROFILE: Final = "lesson"
-VLLM_FLAGS: Final = flag_names()
-"""vLLM's flags that bear on the answer; its other flags are accepted and change nothing."""
+NO_BEARING: Final = {
+    "--dtype": "float16",
+    "--enable-chunked-prefill": "",
+    "--kv-offloading-backend": "lmcache",
+    "--kv-offloading-size": "8",
+    "--long-prefill-token-threshold": "512",
+    "--max-num-seqs": "64",
+    "--scheduler-reserve-full-isl": "",
+    "--scheduling-policy": "priority",
+    "--swap-space": "2",
+    "--watermark": "0.1",
+}
+"""Flags of `kvdocs.flags` that change how a server runs, not what fits here; each with a value."""
+VLLM_FLAGS: Final = tuple(name for name in flag_names() if name not in NO_BEARING)
+"""Flags of vLLM that bear on the answer; its other flags are accepted and change nothing."""
 EPILOG: Final = (
     "Every flag of `vllm serve` is taken as it stands in your command line. These bear on the\n"
     "answer: " + " ".join(VLLM_FLAGS) + "."

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kvdocs.catalog import CatalogError, CatalogModel, get_model
-from kvdocs.cli.output import shorten
+from kvdocs.cli.output import one_line, shorten
 from kvdocs.errors import ConfigError, UsageError
 from kvdocs.model import Model, parse_config
 from kvdocs.model.fields import MAX_CONFIG_BYTES, load
 
 STDIN: Final = "-"
+_MAX_NAME: Final = 100
 CONFIG_NAME: Final = "config.json"
 CONFIG_OR_MODEL: Final = (
     "a config.json, a folder that holds one, - for standard input, or a catalogue model"
@@ -49,7 +50,10 @@ def shown_name(name: str) -> str:
         >>> shown_name("-"), shown_name("a/config.json")
         ('standard input', 'a/config.json')
     """
-    return "standard input" if name == STDIN else shorten(name)
+    if name == STDIN:
+        return "standard input"
+    shown = one_line(name)
+    return shown if len(shown) <= _MAX_NAME else "…" + shown[-_MAX_NAME:]
 
 
 @contextmanager

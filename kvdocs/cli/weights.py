@@ -132,7 +132,7 @@ def _from_count(count: float, subject: Subject, flags: ServerFlags) -> Weights:
         raise UsageError(
             "--num-parameters counts 2 bytes each, but this model's weights are quantized; " + _HOW
         )
-    return Weights(2 * count, f"{format_number(count)} parameters of 2 bytes")
+    return Weights(round(2 * count), f"{format_number(count)} parameters of 2 bytes")
 
 
 def _check_unquantized(subject: Subject, flags: ServerFlags) -> None:

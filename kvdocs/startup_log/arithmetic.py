@@ -21,6 +21,9 @@ SWAP_SPACE_GIB: Final = 4
 """V0's default CPU pool per GPU (`--swap-space`, vLLM 0.1 to 0.10, `config.py`)."""
 BLOCK_SIZES: Final = (16, 32, 64, 128)
 """Block sizes that vLLM's attention backends choose by themselves (`platforms/interface.py`)."""
+LATENT_CACHE_VERSION: Final = (0, 7, 1)
+"""First version that stores MLA's latent vector instead of full heads
+(`model_executor/models/deepseek_v2.py`); a V0 log without a version counts as older."""
 STAGE_SUM_TOLERANCE: Final = 0.02
 """How near a need must be to that of all stages to count as their sum."""
 LARGEST_BLOCK: Final = 256
@@ -287,19 +290,18 @@ def _from_refusal(facts: Facts) -> Iterator[Evidence]:
 
 
 def combined(found: list[Evidence]) -> Interval | None:
-    """The values all evidence allows; the narrowest piece when they contradict each other."""
+    """The values all evidence allows; the first piece when they contradict each other.
+
+    The first rests on two printed figures, the others on an assumed swap space or block size.
+    """
     if not found:
         return None
     common = found[0].value
     for piece in found[1:]:
         if not common.meets(piece.value):
-            return min((e.value for e in found), key=_width)
+            return found[0].value
         common = common.common(piece.value)
     return common
-
-
-def _width(interval: Interval) -> float:
-    return interval.width
 
 
 def agree(found: list[Evidence]) -> bool:
@@ -313,6 +315,17 @@ def agree(found: list[Evidence]) -> bool:
 def best_value(interval: Interval) -> float:
     """The likeliest number of an interval: a far rounder one than chance allows, or its middle."""
     return float(likely_value(interval) or interval.middle)
+
+
+def layout_rate(facts: Facts) -> float:
+    """The config's bytes per token and GPU for the version at hand; 0 without a config."""
+    layout = facts.layout
+    if layout is None:
+        return 0
+    full = layout.full_heads_bytes_per_token
+    if full and facts.is_v0 and facts.version < LATENT_CACHE_VERSION:
+        return full
+    return layout.bytes_per_token_per_gpu
 
 
 def bytes_per_token(facts: Facts) -> Interval | None:

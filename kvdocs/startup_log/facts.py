@@ -47,6 +47,8 @@ class KnownLayout:
         window_bytes_per_token: Of layers that forget beyond their window.
         constant_bytes_per_sequence: Of recurrent state.
         layers: Layers that keep anything.
+        full_heads_bytes_per_token: What a latent cache cost on one GPU when vLLM still kept it as
+            full heads (V0 before 0.7.1); 0 for other models.
         alternatives: Other reasons a log may show another figure: text to bytes per token.
     """
 
@@ -55,6 +57,7 @@ class KnownLayout:
     window_bytes_per_token: float = 0
     constant_bytes_per_sequence: float = 0
     layers: int = 0
+    full_heads_bytes_per_token: float = 0
     alternatives: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from kvdocs.startup_log.arithmetic import (
     affine_need,
+    agree,
     best_value,
     block_bytes_from_cpu,
     block_size,
     bytes_per_token,
+    evidence,
     has_fixed_cost,
     slots,
 )
@@ -21,7 +23,15 @@ if TYPE_CHECKING:
     from kvdocs.startup_log.interval import Interval
 
 _PRIVATE: Final = frozenset(
-    {"k_bytes", "v_bytes", "kv_bytes", "kv_bytes_exact", "pool_tokens", "kv_bytes_per_token"}
+    {
+        "k_bytes",
+        "v_bytes",
+        "kv_bytes",
+        "kv_bytes_exact",
+        "kv_buffer_bytes",
+        "pool_tokens",
+        "kv_bytes_per_token",
+    }
 )
 _LOWEST: Final = frozenset({"kv_pool_bytes", "printed_pool_tokens", "max_concurrency"})
 _FROM_FLAGS: Final = (
@@ -84,7 +94,7 @@ def _derive_rate(facts: Facts, figures: dict[str, float]) -> None:
     if rate:
         _put_interval(figures, "kv_bytes_per_token_per_gpu", rate)
     per_block = block_bytes_from_cpu(facts)
-    if per_block:
+    if per_block and agree(evidence(facts)):
         _put_interval(figures, "block_bytes", per_block)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kvdocs.catalog import get_model
 from kvdocs.errors import CatalogError, KvdocsError
-from kvdocs.model import Model, kv_cost, parse_config
+from kvdocs.model import LayerKind, Model, kv_cost, parse_config
 from kvdocs.startup_log.facts import KnownLayout
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 PADDED_HEAD: Final = 256
 """V0 before 0.7.1 kept MLA as full heads, K and V padded to this size (`model_executor/models/
 deepseek_v2.py`)."""
+_HUB_CACHE: Final = re.compile(r"models--([\w.-]+?)--([\w.-]+)")
 _TP_SIZES: Final = (1, 2, 4, 8, 16)
 
 
@@ -39,7 +42,6 @@ def known_layout(config: Mapping[str, Any] | Model, settings: Mapping[str, str])
         65536
     """
     model = config if isinstance(config, Model) else parse_config(config)
-    raw = {} if isinstance(config, Model) else config.get("text_config", config)
     cost = _cost(model, settings)
     whole = _cost(model, {**settings, "pipeline_parallel_size": "1"})
     return KnownLayout(
@@ -48,18 +50,34 @@ def known_layout(config: Mapping[str, Any] | Model, settings: Mapping[str, str])
         window_bytes_per_token=cost.window_bytes_per_token_per_gpu,
         constant_bytes_per_sequence=cost.constant_bytes_per_sequence_per_gpu,
         layers=model.num_layers,
-        alternatives=dict(_alternatives(model, raw, settings, cost)),
+        full_heads_bytes_per_token=_latent_as_full_heads(model, settings),
+        alternatives=dict(_alternatives(model, settings, cost)),
     )
 
 
 def served_model(settings: Mapping[str, str]) -> CatalogModel | None:
     """The catalogue's entry for the model a log names, or None if it names none that is there."""
-    if "model" not in settings:
-        return None
-    try:
-        return get_model(settings["model"])
-    except CatalogError:
-        return None
+    return _find(settings.get("model", ""))
+
+
+@lru_cache(maxsize=256)
+def _find(model: str) -> CatalogModel | None:
+    for name in _names(model):
+        try:
+            return get_model(name)
+        except CatalogError:
+            continue
+    return None
+
+
+def _names(model: str) -> list[str]:
+    """What a model may be called: as given, by its folder, or by its place in the hub's cache."""
+    if not model:
+        return []
+    cached = _HUB_CACHE.search(model)
+    if cached:
+        return [f"{cached[1]}/{cached[2]}"]
+    return [model, model.rstrip("/").rpartition("/")[2]] if "/" in model else [model]
 
 
 def _cost(model: Model, settings: Mapping[str, str]) -> KVCost:
@@ -72,7 +90,7 @@ def _cost(model: Model, settings: Mapping[str, str]) -> KVCost:
 
 
 def _alternatives(
-    model: Model, raw: Mapping[str, Any], settings: Mapping[str, str], cost: KVCost
+    model: Model, settings: Mapping[str, str], cost: KVCost
 ) -> Iterator[tuple[str, float]]:
     """Other flags, and known mistakes, with the bytes per token and GPU they would give."""
     for dtype in ("fp8", "bfloat16"):
@@ -82,7 +100,7 @@ def _alternatives(
         yield from _other(model, f"--tensor-parallel-size {size}", {**settings, **flag})
         both = {**settings, **flag, "kv_cache_dtype": "fp8"}
         yield from _other(model, f"--tensor-parallel-size {size} and an fp8 cache", both)
-    yield from _as_full_heads(model, raw, settings, cost)
+    yield from _as_full_heads(model, settings, cost)
 
 
 def _other(model: Model, what: str, settings: Mapping[str, str]) -> Iterator[tuple[str, float]]:
@@ -92,20 +110,23 @@ def _other(model: Model, what: str, settings: Mapping[str, str]) -> Iterator[tup
         return
 
 
+def _latent_as_full_heads(model: Model, settings: Mapping[str, str]) -> float:
+    """Bytes per token and GPU of a latent cache kept as full 16-bit heads; 0 without one."""
+    if not model.group(LayerKind.LATENT):
+        return 0
+    gpus = int(float(settings.get("tensor_parallel_size", "1")))
+    return model.num_layers * 2 * max(1, model.num_attention_heads // gpus) * PADDED_HEAD * 2
+
+
 def _as_full_heads(
-    model: Model, raw: Mapping[str, Any], settings: Mapping[str, str], cost: KVCost
+    model: Model, settings: Mapping[str, str], cost: KVCost
 ) -> Iterator[tuple[str, float]]:
     """Query heads stored instead of KV heads or of the latent vector."""
-    heads = raw.get("num_attention_heads")
-    if not isinstance(heads, int) or heads < 1:
-        return
-    gpus = int(float(settings.get("tensor_parallel_size", "1")))
-    if raw.get("kv_lora_rank"):
-        per_layer = 2 * max(1, heads // gpus) * PADDED_HEAD * 2
-        what = "the latent cache kept as full heads (vLLM before 0.7.1)"
-        yield what, model.num_layers * per_layer
-        return
-    kv_heads = raw.get("num_key_value_heads") or heads
-    if isinstance(kv_heads, int) and kv_heads:
+    latent = _latent_as_full_heads(model, settings)
+    if latent:
+        yield "the latent cache kept as full heads (vLLM before 0.7.1)", latent
+    full = model.group(LayerKind.FULL)
+    if len(full) == 1 and full[0].num_kv_heads:
+        share = model.num_attention_heads / full[0].num_kv_heads
         what = "all query heads stored, as for a model without grouped-query attention"
-        yield what, cost.bytes_per_token_per_gpu * heads / kv_heads
+        yield what, cost.bytes_per_token_per_gpu * share

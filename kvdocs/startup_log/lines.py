@@ -196,6 +196,7 @@ def _flags(name: str, engine: Engine, versions: str, template: str) -> LinePatte
 _CONFIG: Final = (
     _vllm("version", Phase.CONFIG, "0.4 on", "vLLM API server version {vllm_version:word}"),
     _vllm("version", Phase.CONFIG, "0.21 on", "vLLM server version {vllm_version:word}, serving"),
+    _vllm("version", Phase.CONFIG, "0.19 on", "█ version {vllm_version:word}", "█  version "),
     _vllm("version", Phase.CONFIG, "0.2 on", "LLM engine (v{vllm_version:word}) with config:"),
     _flags("engine-config", "vllm", "all", "with config: "),
     _flags("arguments", "vllm", "0.6 on", "non-default args: "),
@@ -254,6 +255,7 @@ _WEIGHTS: Final = (
         "weights-gb", Phase.WEIGHTS, "to 0.7", "oading model weights took {weights_bytes:gib} GB"
     ),
     _vllm("weights-gb", Phase.WEIGHTS, "0.8", "Model loading took {weights_bytes:gib} GB"),
+    _vllm("weights", Phase.WEIGHTS, "forks", "oading model weights took {weights_bytes:gib} GiB"),
     _vllm("weights", Phase.WEIGHTS, "0.8.5 on", "Model loading took {weights_bytes:gib} GiB"),
     LinePattern(
         "sglang-weights",
@@ -354,6 +356,7 @@ _CAPACITY: Final = (
         "0.8 on",
         "KV cache size: {printed_pool_tokens:count} tokens",
     ),
+    _vllm("pool", Phase.CAPACITY, "retyped", "GPU KV cache: {printed_pool_tokens:count} tokens"),
     _vllm(
         "concurrency",
         Phase.CAPACITY,
@@ -422,7 +425,7 @@ _REFUSAL: Final = (
         "KV cache is needed",
     ),
     _vllm(
-        "refused-need",
+        "refused-need-gb",
         Phase.CAPACITY,
         "0.7.3 (V1)",
         "{refusal_needed_bytes:gib} GB KV cache is needed",
@@ -627,6 +630,12 @@ _TENSORRT: Final = (
     _tensorrt("trt-bytes", "Allocate {kv_bytes_exact:bytes} bytes for k/v cache"),
     _tensorrt("trt-tokens", "Using {pool_tokens:count} tokens in paged KV cache"),
     _tensorrt(
+        "trt-bytes",
+        "Max tokens in paged KV cache: {pool_tokens:count}. Allocating {kv_bytes_exact:bytes} "
+        "bytes",
+        "okens in paged KV cache: ",
+    ),
+    _tensorrt(
         "trt-pool",
         "Allocated {kv_bytes:gib} GiB for max tokens in paged KV cache ({pool_tokens:count})",
         "GiB for max tokens",
@@ -645,6 +654,12 @@ _TENSORRT: Final = (
     _tensorrt(
         "trt-block-count",
         "blocks in KV cache primary pool: {num_gpu_blocks:count}",
+    ),
+    _tensorrt(
+        "trt-budget",
+        "when calculating max tokens in paged kv cache: total: {total_memory_bytes:gib} GiB, "
+        "available: {free_memory_bytes:gib} GiB",
+        "when calculating max tokens in ",
     ),
     _tensorrt(
         "trt-profile",
@@ -693,6 +708,12 @@ _LLAMA: Final = (
         " cells, ",
     ),
     _llama(
+        "llama-buffer",
+        "{device:word} KV buffer size = {kv_buffer_bytes:mib} MiB",
+        " KV buffer size ",
+    ),
+    _llama("llama-no-memory", "ailed to allocate buffer for kv cache"),
+    _llama(
         "llama-window-cells",
         "creating SWA KV cache, size = {swa_cells:count} cells",
         "SWA KV cache, size",
@@ -727,5 +748,5 @@ PATTERNS: Final = (
 )
 """Every phrase, in the order they are tried on a line."""
 
-MISLABELLED: Final = frozenset({"weights-gb", "llama-pool-mb"})
+MISLABELLED: Final = frozenset({"weights-gb", "refused-need-gb", "llama-pool-mb"})
 """Lines that print "GB" or "MB" for powers of 1024, apart from SGLang, whose every "GB" is GiB."""

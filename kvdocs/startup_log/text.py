@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ANSI: Final = re.compile(r"(?:\x1b|\\u001b|\\x1b|\\033)\[[0-9;?]*[A-Za-z]")
+_ANSI: Final = re.compile(r"(?:\x1b|\\u001b|\\x1b|\\033|#033)\[[0-9;?]*[A-Za-z]")
 _ESCAPES: Final = {
     "\\n": "\n",
     "\\r": "\n",

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kvdocs.sizing import Budget, Capacity
+from kvdocs.sizing.budget import free_memory_refusal
 from kvdocs.units import MIB, format_gib_as_vllm
 
 VERSION: Final = "0.33.0"
@@ -74,29 +75,13 @@ class _Line:
     level: str = "INFO"
 
 
-def free_memory_error(budget: Budget, free_bytes: float, *, device: int = 0) -> str:
-    """The refusal when other processes hold too much of the GPU.
-
-    Examples:
-        >>> lesson = Budget(total_bytes=80 * 2**30, utilization=0.9, weights_bytes=2**34,
-        ...     activation_bytes=0, non_torch_bytes=0)
-        >>> print(free_memory_error(lesson, 20 * 2**30)[:67])
-        Free memory on device cuda:0 (20.0/80.0 GiB) on startup is less tha
-    """
-    return (
-        f"Free memory on device cuda:{device} ({format_gib_as_vllm(free_bytes)}/"
-        f"{format_gib_as_vllm(budget.total_bytes)} GiB) on startup is less than desired GPU memory "
-        f"utilization ({budget.utilization}, {format_gib_as_vllm(budget.requested_bytes)} GiB). "
-        "Decrease GPU memory utilization or reduce GPU memory used by other processes."
-    )
-
-
 def refusal(report: StartupReport) -> str | None:
     """Why this server would not start, in vLLM's words; None if it does."""
     budget = report.budget
-    by_flag = budget.kv_cache_memory_bytes is not None
-    if report.free_at_start < budget.requested_bytes and not by_flag:
-        return free_memory_error(budget, report.free_at_start)
+    if budget.kv_cache_memory_bytes is None:
+        in_use = free_memory_refusal(budget, report.free_at_start)
+        if in_use is not None:
+            return in_use
     return report.capacity.refusal
 
 

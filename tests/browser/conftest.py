@@ -15,6 +15,8 @@ from tests.browser.site_server import Faults, SiteServer, serve
 ROOT = Path(__file__).resolve().parents[2]
 STANDIN = Path(__file__).parent / "standin"
 
+collect_ignore = ["standin"]  # a package that only the browser imports
+
 expect.set_options(timeout=30_000)
 
 

@@ -101,6 +101,7 @@ def test_page_changes_keep_the_same_python(page: Page, site: SiteServer):
     page.evaluate("window.sameDocument = true")
     page.get_by_role("link", name="Start with step 1").click()
     page.wait_for_url(f"**/{STEP_1}")
+    expect(page.locator(".kv-step")).to_be_visible()
     is_live(page)
     page.get_by_label("--gpu-memory-utilization").fill("0.7")
     wanted = computed("gpu-memory", "kv_pool_tokens", utilization="0.7")

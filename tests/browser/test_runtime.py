@@ -303,6 +303,37 @@ def test_text_of_any_kind_reaches_python_whole_and_the_page_as_text(
     assert page.evaluate("window.hacked") is None
 
 
+def test_a_chosen_file_reaches_python_as_text_and_a_huge_one_is_refused(
+    page: Page, standin: SiteServer
+):
+    open_live(page, standin)
+    upload = page.locator("[name=upload]")
+    upload.set_input_files({"name": "c.json", "mimeType": "text/json", "buffer": "é{}".encode()})
+    expect(page.locator("[data-figure=upload]")).to_have_text("3")
+    page.evaluate(
+        """() => {
+          const files = new DataTransfer();
+          files.items.add(new File([new Uint8Array(17 * 2 ** 20)], "weights.bin"));
+          const input = document.querySelector("[name=upload]");
+          input.files = files.files;
+          input.dispatchEvent(new Event("change", { bubbles: true }));
+        }"""
+    )
+    expect(page.locator("[data-error-for=upload]")).to_contain_text(
+        "weights.bin is 17.0 MiB; at most 16 MiB are read"
+    )
+    expect(page.locator("[data-figure=upload]")).to_have_text("3")
+
+
+def test_a_box_is_sent_as_true_or_false(page: Page, standin: SiteServer):
+    open_live(page, standin)
+    page.get_by_label("Exact").check()
+    expect(page.locator("[data-figure=exact]")).to_have_text("true")
+    page.get_by_label("Exact").uncheck()
+    expect(page.locator("[data-figure=exact]")).to_have_text("false")
+    expect(page.get_by_label("Exact")).not_to_be_checked()
+
+
 def test_focus_caret_and_open_folds_survive_an_update(page: Page, standin: SiteServer):
     open_live(page, standin)
     page.get_by_text("More", exact=True).click()

@@ -9,6 +9,7 @@ from kvdocs.startup_log.arithmetic import (
     bytes_per_token,
     context_parallel,
     has_fixed_cost,
+    layout_rate,
     slots,
 )
 from kvdocs.startup_log.facts import Finding
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from kvdocs.startup_log.facts import Facts, KnownLayout
 
+UNEVEN_RANKS: Final = 1.1
+"""How much more memory a tensor-parallel rank may have than the one that binds: more would be
+another model, not another process on one GPU."""
 TOLERANCE: Final = 0.002
 """Relative slack for figures that are rounded more than once on their way into a log."""
 
@@ -49,7 +53,25 @@ def rate(facts: Facts) -> Iterator[Finding]:
             f"One of the pools fits the config's {count(expected)} bytes per token and GPU.",
         )
         return
+    if _other_rank(facts, value, expected):
+        yield Finding(
+            "binding-rank-not-shown",
+            f"The log's {bytes_range(value)} per token and GPU are {value.middle / expected:.3f} "
+            f"times the config's {count(expected)}: the memory printed is not of the rank that "
+            "binds. Another rank, whose line is not in this log, had less or holds more layers.",
+            "warning",
+        )
+        return
     yield Finding("contradicts-config", _contradiction(layout, value, expected), "warning")
+
+
+def _other_rank(facts: Facts, value: Interval, expected: float) -> bool:
+    """Whether the memory printed can be of a rank that does not bind."""
+    several = facts.settings.get("tensor_parallel_size", "several") != "1"
+    ratio = value.middle / expected
+    if facts.parallel("pipeline") > 1 and ratio < 1:
+        return True
+    return several and 1 < ratio <= UNEVEN_RANKS
 
 
 def _slack(value: Interval) -> Interval:
@@ -72,13 +94,22 @@ def pool_from_config(facts: Facts) -> Iterator[Finding]:
     layout, held = facts.layout, slots(facts)
     if layout is None or held is None or layout.is_hybrid or bytes_per_token(facts):
         return
-    per_token = layout.bytes_per_token_per_gpu
+    per_token = layout_rate(facts)
     block = per_token * block_size(facts)
     yield Finding(
         "pool-from-config",
         f"With the config's {count(per_token)} bytes per token and GPU ({count(block)} a block), "
         f"{count(held.middle)} tokens are {gib(held.middle * per_token)} of KV cache on each GPU.",
     )
+    if per_token != layout.bytes_per_token_per_gpu:
+        yield Finding(
+            "latent-cache-as-full-heads",
+            f"vLLM before 0.7.1 keeps this model's latent cache (MLA) as full heads: "
+            f"{count(per_token)} bytes per token and GPU instead of "
+            f"{count(layout.bytes_per_token_per_gpu)}. A newer version holds "
+            f"{per_token / layout.bytes_per_token_per_gpu:.1f} times the tokens in this memory.",
+            "warning",
+        )
 
 
 def tokens_from_config(facts: Facts) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kvdocs.startup_log.facts import Facts
+    from kvdocs.startup_log.reader import Row
 
 INDEXER_BYTES: Final = 132
 """DeepSeek-V3.2's sparse indexer, per layer and token: 128 fp8 + a 4-byte scale."""
@@ -180,10 +181,15 @@ def tensorrt_pool(facts: Facts) -> tuple[Interval | None, float]:
 
 def llama(facts: Facts) -> Iterator[Finding]:
     """llama.cpp and its kin: size over cells."""
+    if facts.has("llama-no-memory"):
+        yield Finding(
+            "no-memory-for-kv",
+            "llama.cpp could not allocate the KV cache: lower the context (-c), quantise the cache "
+            "(-ctk, -ctv), or keep fewer layers on the GPU (-ngl).",
+            "error",
+        )
     size, cells = llama_pool(facts)
-    if size is None:
-        return
-    if not cells:
+    if size is not None and not cells:
         yield Finding(
             "bytes-per-token-unknown",
             f"{gib(size.middle)} of KV cache ({size.middle / 2**20:,.2f} MiB), but the context is "
@@ -192,21 +198,43 @@ def llama(facts: Facts) -> Iterator[Finding]:
             "warning",
         )
         return
-    rate = size.scaled(1 / cells)
-    yield Finding(
+    caches = [row for row in facts.rows("llama-pool") if "cells" in row.numbers]
+    for row in caches:
+        held, layers = row.numbers["cells"].value, row.numbers["layers"].value
+        kept = pool_bytes(row)
+        if kept and held:
+            yield _cache(kept, held, f" over {count(layers)} layers")
+    if size is not None and not caches:
+        yield _cache(size, cells, "")
+
+
+def _cache(size: Interval, cells: float, layers: str) -> Finding:
+    return Finding(
         "implied-bytes-per-token",
-        f"{count(cells)} cells in {gib(size.middle)}: {bytes_range(rate)} per token.",
+        f"{count(cells)} cells in {gib(size.middle)}: {bytes_range(size.scaled(1 / cells))} per "
+        f"token{layers}.",
     )
 
 
 def llama_pool(facts: Facts) -> tuple[Interval | None, float]:
-    """Bytes and cells of llama.cpp's largest KV cache."""
-    rows = [row for row in facts.rows("llama-pool", "llama-pool-mb") if "kv_bytes" in row.numbers]
-    if not rows:
+    """Bytes and cells of llama.cpp's largest KV cache.
+
+    Without a line for the whole, the buffers of all devices are added up.
+    """
+    rows = [row for row in facts.rows("llama-pool", "llama-pool-mb") if pool_bytes(row)]
+    context = facts.last("cells") or facts.last("n_ctx")
+    if rows:
+        row = max(rows, key=_cells_then_bytes)
+        cells = row.numbers.get("cells") or context
+        return pool_bytes(row), cells.value if cells else 0
+    buffers = [reading.interval for _, reading in facts.readings("kv_buffer_bytes")]
+    if not buffers or sum(buffer.low for buffer in buffers) <= 0:
         return None, 0
-    row = max(rows, key=lambda row: ("cells" in row.numbers, row.numbers["kv_bytes"].value))
-    cells = row.numbers.get("cells") or facts.last("cells") or facts.last("n_ctx")
-    return pool_bytes(row), cells.value if cells else 0
+    return sum(buffers, start=exactly(0)), context.value if context else 0
+
+
+def _cells_then_bytes(row: Row) -> tuple[bool, float]:
+    return "cells" in row.numbers, row.numbers["kv_bytes"].value
 
 
 def llama_window(facts: Facts) -> Iterator[Finding]:

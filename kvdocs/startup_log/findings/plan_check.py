@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvdocs.errors import KvdocsError
 from kvdocs.flags import ServerFlags
-from kvdocs.sizing.engine import build_engine, need_of
-from kvdocs.sizing.groups import group_layers
-from kvdocs.sizing.plan import blocks_per_request
+from kvdocs.sizing import capacity
 from kvdocs.startup_log.arithmetic import explicit_block_size
 from kvdocs.startup_log.facts import Finding
 from kvdocs.startup_log.findings.wording import count, gib
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
 
 _BATCHES: Final = (2048, 8192, 16384, 512, 4096, 32768)
 """Tokens per step to try when the log does not say: vLLM's defaults first."""
+AMPLE_BLOCKS: Final = 10**7
+"""More blocks than any request takes."""
 MAX_BLOCKS_TRIED: Final = 10_000
 
 
@@ -86,13 +86,14 @@ def block_plans(model: Model, facts: Facts, max_model_len: int) -> list[BlockPla
     for dtype, prefix, overlap, tokens in product(dtypes, switches, switches, batches):
         flags = replace(
             _flags(facts),
+            max_model_len=max_model_len,
             kv_cache_dtype=dtype,
             enable_prefix_caching=prefix,
             async_scheduling=overlap,
             max_num_batched_tokens=tokens,
         )
         try:
-            plans[_plan(model, flags, max_model_len)] = None
+            plans[_plan(model, flags)] = None
         except KvdocsError:
             continue
     return list(plans)
@@ -112,16 +113,14 @@ def _flags(facts: Facts) -> ServerFlags:
     )
 
 
-def _plan(model: Model, flags: ServerFlags, max_model_len: int) -> BlockPlan:
-    engine = build_engine(model, flags)
-    groups = group_layers(engine.parts, hybrid_manager=engine.hybrid_manager).groups
-    need = need_of(flags, flags.max_num_batched_tokens or _BATCHES[0])
-    widest = max(group.bytes_on(stage) for group in groups for stage in engine.stages)
+def _plan(model: Model, flags: ServerFlags) -> BlockPlan:
+    """How these flags split a pool, read off a pool with more than enough blocks."""
+    pool = capacity(model, 0, replace(flags, num_gpu_blocks_override=AMPLE_BLOCKS))
     return BlockPlan(
-        groups=len(groups),
-        block_size=min(group.block_size for group in groups),
-        bytes_per_block=widest,
-        per_request=blocks_per_request(groups, need, max_model_len),
+        groups=len(pool.grouping.groups),
+        block_size=min(group.block_size for group in pool.grouping.groups),
+        bytes_per_block=pool.bytes_per_block,
+        per_request=round(AMPLE_BLOCKS / pool.max_concurrency) if pool.max_concurrency else 0,
         cache=flags.kv_cache_dtype,
     )
 
@@ -129,7 +128,7 @@ def _plan(model: Model, flags: ServerFlags, max_model_len: int) -> BlockPlan:
 def solve(facts: Facts, plans: list[BlockPlan], max_model_len: int) -> Solution | None:
     """The first plan with a number of blocks that gives every figure the log prints."""
     for plan in plans:
-        if not plan.per_request or not plan.bytes_per_block:
+        if not plan.per_request:
             continue
         for blocks in _possible_blocks(facts, plan):
             if _prints_the_pool(facts, plan, blocks, max_model_len):

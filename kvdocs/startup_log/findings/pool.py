@@ -39,7 +39,8 @@ def implied_bytes(facts: Facts) -> Iterator[Finding]:
     if value is None:
         return
     found = evidence(facts)
-    sources = " and ".join(piece.what for piece in found) or "the printed KV size"
+    fitting = [piece.what for piece in found if piece.value.meets(value)]
+    sources = " and ".join(fitting) or "the printed KV size"
     likely = likely_value(value)
     guess = f"; the likely value is {count(likely)}" if likely and value.width >= 1 else ""
     yield Finding(
@@ -62,8 +63,17 @@ def cpu_pool(facts: Facts) -> Iterator[Finding]:
     per_block = block_bytes_from_cpu(facts)
     if per_block is None:
         return
+    gpu, cpu = facts.lowest("num_gpu_blocks"), facts.last("num_cpu_blocks")
+    rate = bytes_per_token(facts)
+    if cpu and rate and not agree(evidence(facts)):
+        swap = cpu.value * best_value(rate) * block_size(facts)
+        yield Finding(
+            "swap-space-differs",
+            f"At these bytes per token the {count(cpu.value)} CPU blocks are {gib(swap)}: the "
+            "server was started with that --swap-space, not V0's default of 4 GiB.",
+        )
+        return
     size = best_value(per_block)
-    gpu = facts.lowest("num_gpu_blocks")
     pool = f"; {count(gpu.value)} GPU blocks are then {gib(gpu.value * size)}" if gpu else ""
     assumed = "" if "swap_space" in facts.settings else " (the default of V0 is assumed)"
     yield Finding(
@@ -186,7 +196,7 @@ def _new_meaning(facts: Facts, pool: float, length: float) -> Iterator[Finding]:
         f"The printed {count(pool)} tokens are no whole number of blocks: they are maximum "
         f"concurrency ({pool / length:.4f}) x max_model_len ({count(length)}), as vLLM prints "
         "since 0.20, and the model keeps several kinds of layer. The figure changes with "
-        f"max_model_len and moves in steps of several hundred tokens a block.{average}",
+        f"max_model_len and moves by a block's share of a request at a time.{average}",
         "warning",
     )
 

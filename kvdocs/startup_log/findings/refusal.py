@@ -9,6 +9,7 @@ from kvdocs.startup_log.arithmetic import (
     block_size,
     bytes_per_token,
     explicit_block_size,
+    layout_rate,
     sums_stages,
 )
 from kvdocs.startup_log.facts import Finding
@@ -94,8 +95,7 @@ def too_long_v0(facts: Facts) -> Iterator[Finding]:
     if held is None or not length:
         return
     value = bytes_per_token(facts)
-    layout = facts.layout
-    rate = layout.bytes_per_token_per_gpu if layout else best_value(value) if value else 0
+    rate = layout_rate(facts) or (best_value(value) if value else 0)
     memory = ""
     if rate:
         memory = f" ({gib(held.value * rate)} of the {gib(length * rate)} per GPU it needs)"
@@ -158,7 +158,17 @@ def false_refusal(facts: Facts) -> Iterator[Finding]:
     if layout is None or needed is None or available is None or not length:
         return
     stage = layout.bytes_per_token_per_gpu * length
-    if not sums_stages(facts) or stage > available.value:
+    if not sums_stages(facts):
+        return
+    if stage > available.value:
+        yield Finding(
+            "pipeline-need-summed",
+            f"The need is overstated: {gib(needed.value)} is that of all {stages} pipeline stages "
+            f"together. The largest stage needs {gib(stage)}, still more than its "
+            f"{gib(available.value)}; it holds "
+            f"{count(available.value / layout.bytes_per_token_per_gpu)} tokens.",
+            "warning",
+        )
         return
     yield Finding(
         "false-refusal-pipeline",
