@@ -6,11 +6,14 @@ from typing import Any, Final
 
 from kvdocs.drills.drill import Drill
 from kvdocs.drills.lesson.config_bytes import CONFIG_BYTES
+from kvdocs.drills.lesson.four_gpus import FOUR_GPUS
 from kvdocs.drills.lesson.fp8 import FP8_BYTES_PER_TOKEN, FP8_CONVERSATION
 from kvdocs.drills.lesson.how_many_fit import HOW_MANY_FIT
+from kvdocs.drills.lesson.hundredfold import HUNDREDFOLD
 from kvdocs.drills.lesson.kv_order import KV_ORDER
 from kvdocs.drills.lesson.memory_parts import MEMORY_PARTS
 from kvdocs.drills.lesson.model_ratio import MODEL_RATIO
+from kvdocs.drills.lesson.next_token_reads import NEXT_TOKEN_READS
 from kvdocs.drills.lesson.pool_percent import POOL_PERCENT
 from kvdocs.drills.lesson.pool_share import POOL_SHARE
 from kvdocs.drills.lesson.smaller_cache import SMALLER_CACHE
@@ -21,11 +24,14 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     POOL_SHARE,
     MEMORY_PARTS,
     POOL_PERCENT,
+    NEXT_TOKEN_READS,
+    HUNDREDFOLD,
     MODEL_RATIO,
     CONFIG_BYTES,
     WRITE_FORMULA,
     KV_ORDER,
     SMALLER_CACHE,
+    FOUR_GPUS,
     FP8_BYTES_PER_TOKEN,
     FP8_CONVERSATION,
     HOW_MANY_FIT,
