@@ -2,6 +2,7 @@
 
 import { Intent, waitsForTap } from "./intent";
 import { defineDrill } from "./kv-drill";
+import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
 import { Runtime } from "./runtime";
 
@@ -19,6 +20,7 @@ if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
   defineWidget(runtime, new Intent(runtime));
   defineDrill(runtime);
+  defineTerminal(runtime);
   completeLibraryWhenLive(runtime);
   Object.assign(globalThis, { kvRuntime: runtime });
 }
