@@ -11,6 +11,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── NeverFitsError           a request that no waiting would ever let run
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
+├── InputError               a block that asks for input where nobody can type
 ├── DrillError               a drill that does not exist
 ├── TerminalError            a line the lesson's shell cannot read, or a damaged state
 └── ParameterError           a widget parameter outside what its control allows
@@ -73,6 +74,10 @@ class NeverFitsError(KvdocsError):
         self.request_id = request_id
         self.needed = needed
         self.available = available
+
+
+class InputError(KvdocsError):
+    """A block of a page that reads standard input, where nobody can type."""
 
 
 class UsageError(KvdocsError):

@@ -16,6 +16,7 @@ _LOOSE_COMMA: Final = re.compile(r",(?!\d{3}(?!\d))|^[+-]?0+,")
 _ABOUT: Final = re.compile(r"^(about|approximately|roughly|ca\.?|~|≈|=)\s*", re.IGNORECASE)
 _PER_TOKEN: Final = re.compile(r"\s*(/|per|a)\s*token$", re.IGNORECASE)
 _SHORT_BINARY: Final = re.compile(r"(?<=[KMGT])i$", re.IGNORECASE)
+_COUNT_EXAMPLES: Final = "Write it like 12,500, 12.5k or 1.25e4."
 _PARTNERS: Final = {
     "kB": "KiB",
     "MB": "MiB",
@@ -39,14 +40,14 @@ def tidy(text: str) -> str:
         '407714 tokens'
         >>> tidy("53,4 GB")
         Traceback (most recent call last):
-        kvdocs.errors.UnitError: '53,4 GB': a comma parts thousands here, as in 407,714; ...
+        kvdocs.errors.UnitError: '53,4 GB': a comma parts thousands here, as in 12,500; ...
     """
     plain = _ABOUT.sub("", text.strip())
     if not plain:
         raise UnitError("nothing was typed yet")
     if _LOOSE_COMMA.search(plain):
         raise UnitError(
-            f"{shortened(plain)!r}: a comma parts thousands here, as in 407,714; "
+            f"{shortened(plain)!r}: a comma parts thousands here, as in 12,500; "
             "write decimals with a point, as in 53.4"
         )
     return _THOUSANDS.sub("", plain)
@@ -180,7 +181,7 @@ class Count:
     @property
     def examples(self) -> str:
         """Ways to write one."""
-        return "A decimal number, as in 2.5." if self.digits else "407,714, 407k and 4e5 are read."
+        return "Decimals have a point, as in 2.5." if self.digits else _COUNT_EXAMPLES
 
     def read(self, text: str) -> float:
         """Read a count.

@@ -105,6 +105,64 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """A slider over a few whole numbers that lie unevenly, such as powers of two.
+
+    The page's runtime turns the slider's position into the number at that place and back.
+
+    Attributes:
+        name: Parameter name.
+        label: Visible label.
+        values: The numbers, ascending, each above 0.
+        default: Starting value, as text.
+        unit: Unit shown after the value; "" for none.
+    """
+
+    name: str
+    label: str
+    values: tuple[int, ...]
+    default: str
+    unit: str = ""
+
+    def read(self, raw: str) -> int:
+        """Read a number: the step nearest to it by ratio, for the steps may have changed.
+
+        Raises:
+            ParameterError: Not a whole number above 0.
+
+        Examples:
+            >>> heads = Steps("h", "Heads", (1, 2, 4, 7, 14, 28), "4")
+            >>> heads.read("14"), heads.read("8"), heads.read("64")
+            (14, 7, 28)
+        """
+        if not (raw.isascii() and raw.isdigit() and len(raw) <= 18 and int(raw)):
+            shown = ", ".join(f"{value:,}" for value in self.values)
+            raise ParameterError(
+                f"{self.label}: {raw[:40]!r} is not one of {shown}", name=self.name
+            )
+        wanted = int(raw)
+        return min(self.values, key=lambda value: max(value / wanted, wanted / value))
+
+    def element(self, raw: str) -> Element:
+        """Return a labelled slider with its value beside it."""
+        value = self.read(raw)
+        shown = f"{value:,}\N{NO-BREAK SPACE}{self.unit}" if self.unit else f"{value:,}"
+        slider = h(
+            "input",
+            type="range",
+            name=self.name,
+            min="0",
+            max=len(self.values) - 1,
+            step="1",
+            value=self.values.index(value),
+            data_steps=" ".join(map(str, self.values)),
+            aria_valuetext=shown,
+        )
+        beside = h("span", shown, class_="kv-range-value", aria_hidden="true")
+        return _field(self, h("label", h("span", self.label, class_="kv-label"), slider), beside)
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of a few options.
 
@@ -158,6 +216,7 @@ class Text:
         default: Starting text.
         placeholder: Example of what may be pasted.
         max_characters: Longer text is refused.
+        lines: Height of the box, in lines.
     """
 
     name: str
@@ -165,6 +224,7 @@ class Text:
     default: str = ""
     placeholder: str = ""
     max_characters: int = 1_000_000
+    lines: int = 4
 
     def read(self, raw: str) -> str:
         """Read the text.
@@ -191,7 +251,7 @@ class Text:
                     "textarea",
                     raw,
                     name=self.name,
-                    rows=4,
+                    rows=self.lines,
                     spellcheck="false",
                     autocomplete="off",
                     placeholder=self.placeholder or None,

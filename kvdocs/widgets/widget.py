@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kvdocs.errors import KvdocsError, ParameterError
 from kvdocs.widgets.controls import Control
@@ -19,11 +20,22 @@ class Widget:
         controls: The parameters the reader may set.
         draw: Called with one keyword argument a control, returns a `View`. Pure: the same
             arguments always give the same view.
+        adapt: For controls whose limits depend on another's value: from all parameters to the
+            controls to show. Names, their order and the defaults are those of `controls`.
+        start: For a simulation that the reader may change while it runs: the state it starts
+            with, as plain JSON. `draw` is then also called with `state`, and its view carries the
+            state to be handed back with the next update.
     """
 
     name: str
     controls: tuple[Control, ...]
     draw: Callable[..., View]
+    adapt: Callable[[Mapping[str, str]], tuple[Control, ...]] | None = None
+    start: Any = None
+
+    def controls_for(self, params: Mapping[str, str]) -> tuple[Control, ...]:
+        """Return the controls as they are for these (complete) parameters."""
+        return self.adapt(params) if self.adapt else self.controls
 
     def complete(self, params: Mapping[str, str]) -> dict[str, str]:
         """Return the parameters with defaults for those not given.
@@ -49,7 +61,7 @@ class Widget:
         """
         values: dict[str, object] = {}
         errors: dict[str, str] = {}
-        for control in self.controls:
+        for control in self.controls_for(params):
             try:
                 values[control.name] = control.read(params[control.name])
             except ParameterError as error:
@@ -68,7 +80,11 @@ class Widget:
         values, errors = self.read(self.complete(params))
         for name, message in errors.items():
             raise ParameterError(message, name=name)
-        return self.draw(**values)
+        return self.drawn(values, self.start)
+
+    def drawn(self, values: Mapping[str, object], state: Any) -> View:
+        """Draw values that were read, with the state if the widget has one."""
+        return self.draw(**values) if self.start is None else self.draw(**values, state=state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +102,14 @@ class Drawn:
     errors: dict[str, str]
 
 
-def draw(widget: Widget, params: Mapping[str, str]) -> Drawn:
-    """Draw a widget, turning every refusal into a message at its control."""
+def draw(widget: Widget, params: Mapping[str, str], state: Any = None) -> Drawn:
+    """Draw a widget, turning every refusal into a message at its control.
+
+    Args:
+        widget: The widget.
+        params: Its parameters, those that differ from the defaults.
+        state: The state that its last view carried; its start when None.
+    """
     try:
         complete = widget.complete(params)
     except ParameterError as error:
@@ -96,7 +118,8 @@ def draw(widget: Widget, params: Mapping[str, str]) -> Drawn:
     if errors:
         return Drawn(complete, None, errors)
     try:
-        return Drawn(complete, widget.draw(**values), {})
+        view = widget.drawn(values, widget.start if state is None else state)
+        return Drawn(complete | dict(view.params), view, {})
     except ParameterError as error:
         return Drawn(complete, None, {error.name: str(error)})
     except KvdocsError as error:

@@ -31,7 +31,12 @@ export function valueOf(field: Field): string | File | undefined {
   if (field.type === "checkbox") return String(field.checked);
   if (field.type === "radio") return field.checked ? field.value : undefined;
   if (field.type === "file") return field.files?.[0] ?? "";
-  return field.value;
+  return stepsOf(field)?.[Number(field.value)] ?? field.value;
+}
+
+/** The numbers a slider stands for, where its positions are not the numbers themselves. */
+function stepsOf(field: HTMLInputElement): string[] | undefined {
+  return field.dataset.steps?.split(" ");
 }
 
 /** The form's values now; files are still to be read. */
@@ -63,7 +68,7 @@ export function setValues(form: HTMLFormElement, params: Params): void {
     else if (field.type === "checkbox") field.checked = value === "true";
     else if (field.type === "radio") field.checked = field.value === value;
     else if (field.type === "file") field.value = "";
-    else field.value = value;
+    else field.value = String(stepsOf(field)?.indexOf(value) ?? value);
   }
 }
 

@@ -1,10 +1,12 @@
 /** `<kv-widget>`: a picture made at build time, whose controls come alive with Python. */
 
 import { announce } from "./announce";
+import { prepareCharts, redraw } from "./chart-places";
 import { FileTooLarge, asParams, setValues, showErrors, valuesOf } from "./form";
 import type { Intent } from "./intent";
 import type { Answer, Params } from "./messages";
 import { morphContent } from "./morph";
+import { Player } from "./player";
 import { Interrupted, type Runtime } from "./runtime";
 import { showStatus } from "./status";
 
@@ -13,11 +15,14 @@ type Values = ReadonlyMap<string, string | File>;
 /** Define the element; it stays static until this is called. */
 export function defineWidget(runtime: Runtime, intent: Intent): void {
   class KvWidget extends HTMLElement {
-    /** The newest values not yet shown: those asked for while another answer was awaited. */
-    #wanted: Values | undefined;
+    /** True when the form holds what is not yet asked for: it changed while an answer was awaited. */
+    #wanted = false;
     #asking = false;
     /** The values last asked for: `change` repeats what `input` has told. */
     #asked: Values | undefined;
+    /** What a running simulation handed over with its last answer. */
+    #state: unknown;
+    #player: Player | undefined;
     #disconnected: AbortController | undefined;
 
     connectedCallback(): void {
@@ -28,6 +33,8 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
         form.reset(); // a browser that kept old values would show them beside a picture of others
         for (const fields of form.querySelectorAll("fieldset")) fields.disabled = false;
       }
+      this.#state = startingState(this);
+      this.#player = Player.of(this, signal);
       this.addEventListener("input", () => this.#changed(), { signal });
       this.addEventListener("change", () => this.#changed(), { signal });
       this.addEventListener("submit", (event) => this.#submitted(event), { signal });
@@ -42,7 +49,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     disconnectedCallback(): void {
       intent.unwatch(this);
       this.#disconnected?.abort();
-      this.#wanted = undefined;
+      this.#wanted = false;
     }
 
     get #form(): HTMLFormElement | null {
@@ -57,6 +64,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
       this.setAttribute("state", runtime.state === "idle" ? "static" : runtime.state);
       this.#showStatus();
       if (runtime.state === "live") void this.#askWanted();
+      if (runtime.state === "failed") this.#player?.pause();
     }
 
     #showStatus(): void {
@@ -65,9 +73,8 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
 
     #changed(): void {
       if (!this.#form) return;
-      const values = valuesOf(this.#form);
-      if (!this.#wanted && this.#asked && sameValues(values, this.#asked)) return;
-      this.#wanted = values;
+      if (!this.#wanted && this.#asked && sameValues(valuesOf(this.#form), this.#asked)) return;
+      this.#wanted = true;
       if (runtime.state === "idle") void runtime.start();
       void this.#askWanted();
     }
@@ -80,6 +87,8 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     #reset(event: Event): void {
       if (!this.#form) return;
       event.preventDefault(); // a morph moves the form's own defaults; ours stay
+      this.#player?.pause();
+      this.#state = startingState(this);
       setValues(this.#form, JSON.parse(this.dataset.params ?? "{}") as Params);
       this.#changed();
     }
@@ -89,31 +98,37 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
       if (this.#asking) return;
       this.#asking = true;
       try {
-        while (this.#wanted && runtime.state === "live" && this.isConnected) {
-          const values = this.#wanted;
-          this.#wanted = undefined;
-          this.#asked = values;
-          await this.#ask(values);
+        while (this.#wanted && runtime.state === "live" && this.isConnected && this.#form) {
+          this.#wanted = false;
+          // Read only now: the last answer may have set controls that the reader has not touched.
+          this.#asked = valuesOf(this.#form);
+          await this.#ask(this.#asked);
         }
       } finally {
         this.#asking = false;
       }
+      if (!this.#wanted) this.#player?.shown();
     }
 
     async #ask(values: Values): Promise<void> {
+      prepareCharts(this);
       try {
-        const answer = await runtime.update(this.getAttribute("name") ?? "", await asParams(values));
+        const name = this.getAttribute("name") ?? "";
+        const answer = await runtime.update(name, await asParams(values), this.#state);
         if (this.isConnected) this.#show(answer, values);
       } catch (error) {
-        if (error instanceof Interrupted) this.#wanted ??= values;
+        if (error instanceof Interrupted) this.#wanted = true;
         else this.#showErrors(messagesOf(error));
       }
     }
 
     #show(answer: Answer, values: Values): void {
       if (answer.html !== null) {
+        this.#state = answer.state;
         morphContent(this, answer.html, values);
-        announce(answer.announce);
+        void redraw(this);
+        if (this.#player) this.#player.say(answer.announce);
+        else announce(answer.announce);
       }
       this.#showErrors(answer.errors);
       if (performance.getEntriesByName("kv:first-update").length === 0) {
@@ -123,11 +138,17 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
 
     #showErrors(errors: Readonly<Record<string, string>>): void {
       if (this.#form) showErrors(this.#form, errors);
-      announce(Object.values(errors).join(" "));
+      const messages = Object.values(errors);
+      if (messages.length > 0) this.#player?.pause();
+      announce(messages.join(" "));
     }
   }
 
   customElements.define("kv-widget", KvWidget);
+}
+
+function startingState(widget: HTMLElement): unknown {
+  return widget.dataset.state === undefined ? undefined : JSON.parse(widget.dataset.state);
 }
 
 function sameValues(some: Values, others: Values): boolean {

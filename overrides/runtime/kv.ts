@@ -1,6 +1,7 @@
 /** Loaded on every page, evaluated once a visit. */
 
 import { Intent, waitsForTap } from "./intent";
+import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
 import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
@@ -21,6 +22,7 @@ if (!customElements.get("kv-widget")) {
   defineWidget(runtime, new Intent(runtime));
   defineDrill(runtime);
   defineTerminal(runtime);
+  defineCell();
   completeLibraryWhenLive(runtime);
   Object.assign(globalThis, { kvRuntime: runtime });
 }

@@ -5,6 +5,7 @@ import { type Lockfile, type PyodideAPI, type PyodideConfig, loadPyodide } from 
 import { BASE, BUILD, asset } from "./build-info";
 import { Downloads, MissingFile, inflated } from "./download";
 import { startingFrom } from "./memory.js";
+import { withMemoryLimit } from "./memory-limit";
 import type { Progress, Stage, StartMode, Started } from "./messages";
 
 const WASM = "pyodide/pyodide.asm.wasm";
@@ -17,8 +18,8 @@ type Report = (progress: Progress) => void;
 
 export interface Python extends Started {
   readonly pyodide: PyodideAPI;
-  /** `kvdocs.widgets.browser.update`: a widget's name and parameters (JSON) to its answer (JSON). */
-  readonly update: (name: string, params: string) => string;
+  /** `kvdocs.widgets.browser.update`: name, parameters (JSON) and, where there is one, state (JSON) to the answer (JSON). */
+  readonly update: (name: string, params: string, ...state: string[]) => string;
 }
 
 /** Start Python; a snapshot that is missing, damaged or of another build costs time, not the start. */
@@ -98,6 +99,7 @@ async function load(
       lockFileContents: BUILD.lock as Lockfile,
       async createPyodideModule(settings) {
         const { default: create } = await module;
+        withMemoryLimit(settings);
         return create(snapshot ? startingFrom(settings, await snapshot) : settings);
       },
     });
