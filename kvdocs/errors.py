@@ -6,6 +6,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── ConfigError              a config.json that cannot be read right, so it is refused
 ├── CatalogError             a model or GPU that the catalogue does not hold
 ├── FlagError                a start-up flag or its value that a server would not take
+├── StartError               a server that would not start, in vLLM's words
 ├── WorkloadError            a workload that cannot be read
 ├── NeverFitsError           a request that no waiting would ever let run
 ├── AllocationError          memory taken without asking whether it is there
@@ -42,6 +43,10 @@ class CatalogError(KvdocsError):
 
 class FlagError(KvdocsError):
     """A start-up flag, or its value, that a server would not take."""
+
+
+class StartError(KvdocsError):
+    """A server that would not start; the text is vLLM's."""
 
 
 class WorkloadError(KvdocsError):
