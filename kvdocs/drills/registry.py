@@ -16,7 +16,9 @@ from kvdocs.drills.lesson.model_ratio import MODEL_RATIO
 from kvdocs.drills.lesson.next_token_reads import NEXT_TOKEN_READS
 from kvdocs.drills.lesson.pool_percent import POOL_PERCENT
 from kvdocs.drills.lesson.pool_share import POOL_SHARE
+from kvdocs.drills.lesson.refuse import REFUSE
 from kvdocs.drills.lesson.smaller_cache import SMALLER_CACHE
+from kvdocs.drills.lesson.start_again import START_AGAIN
 from kvdocs.drills.lesson.write_formula import WRITE_FORMULA
 from kvdocs.errors import DrillError
 
@@ -32,6 +34,8 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     KV_ORDER,
     SMALLER_CACHE,
     FOUR_GPUS,
+    REFUSE,
+    START_AGAIN,
     FP8_BYTES_PER_TOKEN,
     FP8_CONVERSATION,
     HOW_MANY_FIT,
