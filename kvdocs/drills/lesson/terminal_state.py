@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from kvdocs.drills.kinds import Reached
 from kvdocs.widgets.registry import get_widget
@@ -19,7 +20,12 @@ def server_of(params: Mapping[str, str]) -> Server:
         >>> server_of({"max_model_len": "8192"}).capacity.max_requests
         49
     """
-    quick = get_widget("startup").complete(params)
+    return _started(tuple(get_widget("startup").complete(params).items()))
+
+
+@lru_cache(maxsize=512)
+def _started(params: tuple[tuple[str, str], ...]) -> Server:
+    quick = dict(params)
     command, gpu = quick.pop("command"), quick.pop("gpu")
     quick["gpu_memory_utilization"] = f"{float(quick['gpu_memory_utilization']):g}"
     return start(command, gpu=gpu, quick=quick)
