@@ -19,10 +19,12 @@ from kvdocs.drills.lesson.model_ratio import MODEL_RATIO
 from kvdocs.drills.lesson.next_token_reads import NEXT_TOKEN_READS
 from kvdocs.drills.lesson.pool_percent import POOL_PERCENT
 from kvdocs.drills.lesson.pool_share import POOL_SHARE
+from kvdocs.drills.lesson.prefix_hits import PREFIX_HITS
 from kvdocs.drills.lesson.refuse import REFUSE
 from kvdocs.drills.lesson.slabs import SLAB_COUNT, SLAB_SHARE
 from kvdocs.drills.lesson.smaller_cache import SMALLER_CACHE
 from kvdocs.drills.lesson.start_again import START_AGAIN
+from kvdocs.drills.lesson.startup_line import PRINTED_LINE, WHICH_FLAG
 from kvdocs.drills.lesson.write_formula import WRITE_FORMULA
 from kvdocs.errors import DrillError
 
@@ -49,6 +51,9 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     SLAB_SHARE,
     BLOCK_COUNT,
     BLOCK_WASTE,
+    PRINTED_LINE,
+    WHICH_FLAG,
+    PREFIX_HITS,
 )
 
 DRILLS: Final[dict[str, Drill[Any]]] = {drill.id: drill for drill in _ALL}
