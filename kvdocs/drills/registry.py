@@ -8,6 +8,7 @@ from kvdocs.drills.drill import Drill
 from kvdocs.drills.lesson.blocks_taken import BLOCK_COUNT, BLOCK_WASTE
 from kvdocs.drills.lesson.config_bytes import CONFIG_BYTES
 from kvdocs.drills.lesson.developers import DEVELOPERS
+from kvdocs.drills.lesson.drain import DRAIN
 from kvdocs.drills.lesson.four_gpus import FOUR_GPUS
 from kvdocs.drills.lesson.four_servers import FOUR_SERVERS
 from kvdocs.drills.lesson.fp8 import FP8_BYTES_PER_TOKEN, FP8_CONVERSATION
@@ -49,6 +50,7 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     FP8_CONVERSATION,
     DEVELOPERS,
     LITTLES_LAW,
+    DRAIN,
     HOW_MANY_FIT,
     SLAB_COUNT,
     SLAB_SHARE,
