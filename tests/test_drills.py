@@ -492,7 +492,7 @@ class TestCode:
 
 
 def test_an_unknown_drill_is_named_with_the_known_ones():
-    with pytest.raises(DrillError, match="no drill is called 'nope'; there are .*bytes-per-token"):
+    with pytest.raises(DrillError, match=r"no drill is called 'nope'; there are .*bytes-per-token"):
         get_drill("nope")
     assert issubclass(DrillError, KvdocsError)
 
