@@ -32,7 +32,7 @@ LESSON_FIELDS: Final = (
     "description",
 )
 """Front matter every lesson page must have."""
-BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell")
+BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal")
 """Custom elements that stand as blocks of their own."""
 
 _session = ""

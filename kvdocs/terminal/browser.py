@@ -8,7 +8,7 @@ from typing import Any
 
 from kvdocs.errors import TerminalError
 from kvdocs.terminal.completion import complete as completion_of
-from kvdocs.terminal.frame import pieces_elements, typed_element
+from kvdocs.terminal.frame import pieces_elements
 from kvdocs.terminal.machine import Machine, from_json, to_json
 from kvdocs.terminal.output import Kind, Piece, Result
 from kvdocs.terminal.session import interrupt, prompt
@@ -26,14 +26,14 @@ def run(machine_json: str, line: str) -> str:
         line: What was typed.
 
     Returns:
-        A JSON object: `machine` (the new state, a text), `html` (the line and its output), `prompt`
+        A JSON object: `machine` (the new state, a text), `html` (what came back), `prompt`
         (before the next line), `clears`, `status`, `history`, `facts` (what the server holds) and
         `widgets` (parameters by name of the widgets that can show it).
 
     Examples:
         >>> answer = json.loads(run(to_json(Machine()), "echo '<b>'"))
-        >>> "&lt;b&gt;" in answer["html"], answer["prompt"]
-        (True, 'dgx-1 $')
+        >>> answer["html"], answer["prompt"]
+        ('<samp class="kv-term-out">&lt;b&gt;</samp>', 'dgx-1 $')
     """
     return _answer(machine_json, line, run_line)
 
@@ -48,7 +48,7 @@ def stop(machine_json: str, line: str) -> str:
     Returns:
         As `run`.
     """
-    return _answer(machine_json, line, interrupt, mark="^C")
+    return _answer(machine_json, line, interrupt)
 
 
 def look(machine_json: str) -> str:
@@ -84,18 +84,15 @@ def complete(machine_json: str, line: str) -> str:
     return json.dumps(answer)
 
 
-def _answer(
-    machine_json: str, line: str, act: Callable[[Machine, str], Result], mark: str = ""
-) -> str:
+def _answer(machine_json: str, line: str, act: Callable[[Machine, str], Result]) -> str:
     machine, problem = _read(machine_json)
-    typed = typed_element(prompt(machine), line + mark)
     try:
         result = act(machine, line)
     except Exception as error:  # noqa: BLE001 - the page shows it, and the machine stays
         text = _FAULT.format(f"{type(error).__name__}: {error}"[:200])
         result = Result(machine, (Piece(Kind.ERROR, text),), 1)
-    shown = "".join(map(str, (typed, *pieces_elements((*problem, *result.pieces)))))
-    return _document(result.machine, result, "" if result.clears else shown)
+    shown = "".join(map(str, pieces_elements((*problem, *result.pieces))))
+    return _document(result.machine, result, shown)
 
 
 def _read(machine_json: str) -> tuple[Machine, tuple[Piece, ...]]:

@@ -121,7 +121,13 @@ def _form(ident: str, before: str, help_id: str) -> Element:
     field = f"{ident}-line"
     return h(
         "form",
-        h("label", before, for_=field, class_="kv-term-prompt"),
+        h(
+            "label",
+            h("span", "Command at ", class_="kv-hidden"),
+            h("span", before, class_="kv-term-before"),
+            for_=field,
+            class_="kv-term-prompt",
+        ),
         h(
             "input",
             id=field,

@@ -114,7 +114,9 @@ def _run_pipeline(machine: Machine, pipeline: Pipeline) -> Result:
         result = _run_command(result.machine, command, stdin, in_background=background)
         kept, stdin = _divide(result, command, is_last=index == last)
         shown += kept
-    return replace(result, pieces=tuple(shown))
+    notes = [piece for piece in shown if piece.kind is Kind.NOTE]
+    said = [piece for piece in shown if piece.kind is not Kind.NOTE]
+    return replace(result, pieces=(*said, *notes))
 
 
 def _divide(result: Result, command: Command, *, is_last: bool) -> tuple[list[Piece], str]:

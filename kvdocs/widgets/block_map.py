@@ -107,14 +107,21 @@ class Contents:
 
     def cell(self, block: int) -> Cell:
         """Return a block as it is drawn."""
-        frame, label = self.frame, self.labels.get(block, "")
+        frame = self.frame
+        label = self.labels.get(block, "")
         holders = self.holders.get(block, [])
         new = any(block in taken for taken in frame.step.new_blocks.values())
         if len(holders) > 1:
             return Cell(kind=MemoryKind.SHARED, label=label, count=len(holders))
         if holders:
-            owner, fill = _owner(holders[0]), self.fill(block)
-            return Cell(kind=MemoryKind.KV_USED, label=label, owner=owner, fill=fill, new=new)
+            name = holders[0]
+            return Cell(
+                kind=MemoryKind.KV_USED,
+                label=_label(name, frame.tables[name].index(block)),
+                owner=_owner(name),
+                fill=self.fill(block),
+                new=new,
+            )
         place = frame.free.index(block) + 1
         note = f"{place}" if place <= NEXT else ""
         if block in frame.cached:
@@ -127,7 +134,8 @@ NEXT: Final = 3
 
 
 def _owner(name: str) -> int:
-    return len(ASKED) if name == "A+" else "ABCDEFGHIJ".index(name)
+    """Number of a request; a second turn has the hue of the first."""
+    return "ABCDEFGHIJ".index(name[0])
 
 
 def _label(name: str, place: int) -> str:
@@ -181,13 +189,6 @@ def _figures(frame: Frame, counts: Counter[MemoryKind], num_blocks: int) -> tupl
             f"{held}",
             f"of {num_blocks}",
             f"{counts[MemoryKind.KV_USED]} by one request + {counts[MemoryKind.SHARED]} shared",
-        ),
-        Figure(
-            "free_blocks",
-            "Blocks free",
-            f"{num_blocks - held}",
-            "",
-            f"{counts[MemoryKind.KV_CACHED]} of them still cached",
         ),
         Figure(
             "saved_blocks",

@@ -143,16 +143,14 @@ def _sample(name: str, text: str) -> Element:
 
 
 def _picture(now: Moment) -> Element:
-    share = f"width:{100 * now.prompt / (now.prompt + OUTPUT_TOKENS):.2f}%"
     written = "the prompt, at once" if now.step == 0 else "1 token"
     return h(
         "div",
         h(
-            "div",
-            h("span", f"prompt: {now.prompt} tokens", style=share),
-            h("span", f"output: {now.step} of {OUTPUT_TOKENS}"),
-            class_="kv-positions",
-            aria_hidden="true",
+            "p",
+            h("span", f"Left of the line: the prompt, {now.prompt} tokens"),
+            h("b", f"right of it: the output, {now.step} of {OUTPUT_TOKENS}"),
+            class_="kv-strip-name",
         ),
         _grid(now),
         h("p", f"One row = one of {now.num_layers} layers; one column = one token.", class_="kv-note"),

@@ -163,7 +163,7 @@ def _histogram(found: Answer) -> Element:
     """Draw how often how many requests fitted, with both answers."""
     right = max(found.by_average, found.by_longest, *found.counts) + 4
     often = Counter(found.counts)
-    top = max(6, *often.values())
+    top = 1 + max(3, *often.values())
     bars = "".join(
         f"M{count + 0.1} {HEIGHT}v-{HEIGHT * times / top:.1f}h0.8V{HEIGHT}z"
         for count, times in sorted(often.items())
@@ -203,7 +203,7 @@ def _picture(filled: Fillings, number: int, found: Answer) -> Element:
         h(
             "p",
             h("span", f"Filling {number}: the pool, to scale"),
-            h("b", f"{len(lengths)} requests; the longest, striped, has {longest:,} tokens"),
+            h("b", f"{len(lengths)} requests; the longest, dark, has {longest:,} tokens"),
             class_="kv-strip-name",
         ),
         h("div", _pool_bar(filled, number), class_="kv-filling"),

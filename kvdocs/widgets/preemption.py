@@ -110,6 +110,7 @@ def _lane(index: int, frames: list[Frame]) -> Element:
         view_box=f"0 0 {LAST_STEP + 1} 100",
         preserve_aspect_ratio="none",
         aria_hidden="true",
+        class_=hue(index),
     )
     now = state(frames[-1], name)
     return h(
@@ -125,7 +126,7 @@ def _key() -> Element:
     samples = (
         ("waiting", "waiting"),
         ("prefill", "computing its prompt"),
-        ("decode", "a token a step"),
+        ("decode", "decoding, a token a step"),
         ("preempted", "preempted: it has lost its blocks"),
     )
     return h(
@@ -137,7 +138,7 @@ def _key() -> Element:
                     "svg",
                     svg("rect", width=14, height=14, class_=f"kv-state-{tone}"),
                     view_box="0 0 14 14",
-                    class_="kv-swatch",
+                    class_="kv-swatch kv-r0",
                     aria_hidden="true",
                 ),
                 h("span", text),
@@ -184,6 +185,7 @@ def _picture(frames: list[Frame], num_blocks: int) -> Element:
         _key(),
         h("p", "In this step", class_="kv-part-name"),
         h("ul", *(h("li", told) for told in sentences(frame)), class_="kv-events"),
+        class_="kv-preemption",
     )
 
 
@@ -262,7 +264,7 @@ def draw(*, step: int, num_blocks: int, max_num_seqs: float) -> View:
         caption=(
             "Notice who is chosen: the request that was admitted last. It keeps its output, loses all its "
             "blocks, goes to the front of the queue and computes prompt and output again. More blocks end "
-            "it, and so does a lower --max-num-seqs: fewer run, but none of their work is thrown away."
+            "it. So does a lower --max-num-seqs, at a price: nothing is thrown away, but more wait."
         ),
         table=_table(frames),
         python=(
@@ -276,7 +278,7 @@ def draw(*, step: int, num_blocks: int, max_num_seqs: float) -> View:
 PREEMPTION: Final = Widget(
     name="preemption",
     controls=(
-        Timeline(name="step", label="Step", maximum=LAST_STEP, default="70", interval_ms=250),
+        Timeline(name="step", label="Step", maximum=LAST_STEP, default="73", interval_ms=250),
         Steps("num_blocks", "Blocks in the pool", (24, 32, 40, 48, 56, 64, 80), "40"),
         Range("max_num_seqs", "--max-num-seqs", minimum=1, maximum=8, step=1, default="8", digits=0),
     ),

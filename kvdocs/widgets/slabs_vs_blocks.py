@@ -12,7 +12,7 @@ from kvdocs.units import format_number
 from kvdocs.widgets.blocks_view import Cell, block_key, block_map, hue, letter, sample
 from kvdocs.widgets.controls import Steps
 from kvdocs.widgets.memory import MemoryKind
-from kvdocs.widgets.slab_run import Frame, SlabRun, workload
+from kvdocs.widgets.slab_run import NUM_REQUESTS, Frame, SlabRun, workload
 from kvdocs.widgets.timeline import Timeline
 from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
@@ -165,14 +165,7 @@ def _figures(slabs: Frame, blocks: Frame, max_model_len: int) -> tuple[Figure, .
             "Running, slabs and blocks",
             f"{len(slabs.running)} and {len(blocks.running)}",
             "requests",
-            f"at most {CAPACITY:,} ÷ {max_model_len} = {CAPACITY // max_model_len} slabs",
-        ),
-        Figure(
-            "finished",
-            "Done so far, slabs and blocks",
-            f"{slabs.finished} and {blocks.finished}",
-            "requests",
-            "of the same 24",
+            f"of the same {NUM_REQUESTS}; done so far: {slabs.finished} and {blocks.finished}",
         ),
     )
 

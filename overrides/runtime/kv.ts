@@ -3,6 +3,7 @@
 import { Intent, waitsForTap } from "./intent";
 import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
+import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
 import { Runtime } from "./runtime";
 
@@ -20,6 +21,7 @@ if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
   defineWidget(runtime, new Intent(runtime));
   defineDrill(runtime);
+  defineTerminal(runtime);
   defineCell();
   completeLibraryWhenLive(runtime);
   Object.assign(globalThis, { kvRuntime: runtime });

@@ -126,7 +126,7 @@ def _table(machine: Machine) -> str:
         _rule("=", "|"),
     ]
     for card in cards(machine):
-        usage = f"{card.used_mib:>8}MiB / {card.total_mib:>6}MiB"
+        usage = f"{card.used_mib:>8}MiB / {card.total_mib:>6}MiB "
         lines += [
             _cells(
                 f" {card.index:>3}  {card.name[:27]:<31}On ",
@@ -135,7 +135,7 @@ def _table(machine: Machine) -> str:
             ),
             _cells(
                 " N/A   N/A    P0              N/A /  N/A",
-                f" {usage}",
+                usage,
                 f"    {card.utilization:>3}%      Default",
             ),
             _cells("", "", "             Disabled"),
@@ -158,8 +158,8 @@ def _processes(machine: Machine) -> list[str]:
     frame = "+" + "-" * _WIDTH + "+"
     holding = [card for card in cards(machine) if card.process]
     rows = [
-        f"  {card.index:>3}   N/A  N/A {card.pid:>15}      C   {card.process:<35}"
-        f"{card.used_mib:>6}MiB "
+        f"  {card.index:>3}   N/A  N/A {card.pid:>15}      C   {card.process:<36}"
+        f"{card.used_mib:>8}MiB "
         for card in holding
     ]
     texts = [

@@ -12,6 +12,7 @@ from typing import Final
 
 from kvdocs.errors import CatalogError, ConfigError, FlagError, KvdocsError
 from kvdocs.flags import parse_flags
+from kvdocs.model.dtypes import CACHE_DTYPES
 from kvdocs.terminal.command import Call
 from kvdocs.terminal.commands.serve_help import help_text
 from kvdocs.terminal.machine import Machine, Server
@@ -23,6 +24,8 @@ _USAGE: Final = "usage: vllm [-h] [-v] {serve,bench} ..."
 _SERVE_USAGE: Final = "usage: vllm serve [model_tag] [options]"
 _UNKNOWN: Final = re.compile(r"(?P<flag>\S+) (?:is not a flag of vllm serve|is gone since)")
 _VALUE: Final = re.compile(r"(?P<flag>--?[\w-]+) (?P<why>.*)", re.DOTALL)
+_QUOTED: Final = re.compile(r"'[^']*'")
+_DTYPES: Final = ("auto", *sorted(CACHE_DTYPES))
 _UTILIZATION: Final = re.compile(r"--gpu-memory-utilization '(-?[\d.]{1,12})' ")
 _INVALID: Final = (
     f"(APIServer pid={SERVER_PID}) pydantic_core._pydantic_core.ValidationError: 1 validation "
@@ -78,6 +81,8 @@ def _bad_usage(machine: Machine, message: str) -> Result:
     flag, why = (match["flag"], match["why"]) if match else ("model_tag", message)
     if why == "needs a value":
         why = "expected one argument"
+    if flag == "--kv-cache-dtype" and (value := _QUOTED.match(why)):
+        why = f"invalid choice: {value[0]} (choose from {', '.join(_DTYPES)})"
     error = f"{_SERVE_USAGE}\nvllm serve: error: argument {flag}: {why}"
     return fail(machine, error, status=2)
 
