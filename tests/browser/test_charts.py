@@ -100,7 +100,9 @@ def test_a_chart_that_stays_the_same_is_not_drawn_again(page: Page, site: SiteSe
     expect(page.locator(DRAWN_HERE)).to_have_count(1)
     page.locator(DRAWN_HERE).evaluate("svg => { svg.dataset.kept = 'yes' }")
     choose(page, "kv_cache_dtype_b", "fp8")
-    expect(page.locator(".kv-series")).to_contain_text("fp8 cache: does not start")
+    expect(page.locator("kv-widget[name=concurrency] .kv-series")).to_contain_text(
+        "fp8 cache: does not start"
+    )
     expect(page.locator(f"{DRAWN_HERE}[data-kept]")).to_have_count(1)
     choose(page, "kv_cache_dtype_a", "fp8")
     expect(page.locator(f"{DRAWN_HERE}[data-kept]")).to_have_count(0)
