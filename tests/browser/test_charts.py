@@ -67,6 +67,16 @@ def test_on_paper_the_picture_is_there(page: Page, site: SiteServer):
     assert any(svg.is_visible() for svg in page.locator(DRAWN_AT_BUILD).all())
 
 
+def test_on_paper_the_log_is_ink(page: Page, site: SiteServer):
+    page.emulate_media(media="print", color_scheme="light")
+    page.goto(site.url + GALLERY)
+    colours = page.locator(".kv-log samp, .kv-log samp *").evaluate_all(
+        "all => all.map((element) => getComputedStyle(element).color)"
+    )
+    assert len(colours) > 10
+    assert len(set(colours)) == 1, "screen colours on paper"
+
+
 # --- updates ------------------------------------------------------------------------------------
 
 
