@@ -184,7 +184,7 @@ def _with_blocks(
         return config, ()
     if kinds == {SpecKind.SLIDING} and len(groups) == 1:
         return replace(config, sliding_window=groups[0].parts[0].spec.window), ()
-    need = need_of(model, flags, config.max_num_batched_tokens)
+    need = need_of(flags, config.max_num_batched_tokens)
     length = min(typical_tokens, config.max_model_len)
     per_request = blocks_per_request(groups, need, length)
     num_blocks = plan.num_gpu_blocks * -(-length // config.block_size) // per_request

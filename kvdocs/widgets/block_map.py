@@ -67,7 +67,7 @@ def run(num_blocks: int, *, caching: bool = True) -> EngineRun:
         caching: Whether prefix caching is on.
 
     Examples:
-        >>> sum(run(24).frame(40).ref_counts) > 24  # some blocks have several holders
+        >>> sum(run(24).frame(54).ref_counts) > 24  # some blocks have several holders
         True
     """
     config = EngineConfig(num_blocks=num_blocks + 1, max_num_seqs=8, enable_prefix_caching=caching)
