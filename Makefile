@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export NO_MKDOCS_2_WARNING := 1
 SAY := @printf '\n== %s\n'
 
-.PHONY: help serve test site browser check lint format types docs-test unit-test browser-test bench lock chromium setup clean
+.PHONY: help serve test site browser check lint format types docs-test unit-test browser-test bench lock wheels chromium setup clean
 .DEFAULT_GOAL := help
 
 help: ## List the commands
@@ -48,6 +48,9 @@ browser: setup ## Bundle the browser's files and make the memory snapshot
 	$(SAY) "Browser files (bundle, Pyodide, memory snapshot)"
 	@npm run --silent build
 
+wheels: setup ## Fetch numpy's wheel for the browser into build/wheels (needs the open internet)
+	@node overrides/runtime/wheels.mjs
+
 chromium: setup ## Find a browser to drive, or install one
 	@$(BIN)/python -m tests.browser.chromium
 
@@ -63,7 +66,7 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 
 node_modules/.installed: package-lock.json
 	$(SAY) "npm packages into node_modules"
-	@node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' || { echo "Node 20 or newer is needed; install it from your system or nodejs.org" >&2; exit 1; }
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Node 20 or newer is needed; install it from your system or nodejs.org" >&2; exit 1; }
 	@npm ci --no-audit --no-fund
 	@touch $@
 

@@ -11,6 +11,9 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── NeverFitsError           a request that no waiting would ever let run
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
+├── InputError               a block that asks for input where nobody can type
+├── DrillError               a drill that does not exist
+├── TerminalError            a line the lesson's shell cannot read, or a damaged state
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -73,8 +76,20 @@ class NeverFitsError(KvdocsError):
         self.available = available
 
 
+class InputError(KvdocsError):
+    """A block of a page that reads standard input, where nobody can type."""
+
+
 class UsageError(KvdocsError):
     """A command line that cannot be carried out: a wrong argument, or a file that is no use."""
+
+
+class DrillError(KvdocsError):
+    """A drill that does not exist."""
+
+
+class TerminalError(KvdocsError):
+    """A line the lesson's shell cannot read, or a state of its machine that cannot be used."""
 
 
 class ParameterError(KvdocsError):

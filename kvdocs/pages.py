@@ -1,10 +1,15 @@
-"""What the lesson's pages print at build time: widgets and predictions, as HTML."""
+"""What the lesson's pages print at build time: widgets, drills and terminals, as HTML."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from kvdocs.html import Element, h
+from kvdocs.drills.frame import element as drill_element
+from kvdocs.drills.registry import get_drill
+from kvdocs.html import Element
+from kvdocs.terminal.frame import element as terminal_element
+from kvdocs.terminal.machine import Machine
 from kvdocs.widgets.frame import element
 from kvdocs.widgets.registry import get_widget
 
@@ -29,57 +34,47 @@ def widget(name: str, *, ident: str | None = None, state: Any = None, **params: 
     return element(get_widget(name), ident=ident or name, params=params, state=state)
 
 
-def _compare(truth: str) -> Element:
-    return h(
-        "dl",
-        h("div", h("dt", "Your guess"), h("dd", class_="kv-guess"), hidden=True),
-        h("div", h("dt", "Computed"), h("dd", truth)),
-        class_="kv-compare",
-    )
-
-
-def predict(
-    ident: str, question: str, *, unit: str, truth: str, because: tuple[str, ...]
-) -> Element:
-    """Return a prediction: a question, a box for the guess, and the answer in a fold.
-
-    Without scripts the fold opens by hand; with them the guess stays beside the truth.
+def drill(drill_id: str, *, ident: str | None = None, seed: int = 0) -> Element:
+    """Return a drill in its static form: question, hints and worked solution.
 
     Args:
-        ident: The element's id.
-        question: What to predict.
-        unit: Unit of the guess, shown after the box.
-        truth: The answer as printed, computed by the caller.
-        because: Paragraphs that explain the answer and the most common wrong one.
+        drill_id: The drill's id.
+        ident: The element's id; the drill's id when not given. Must be unique on a page.
+        seed: Draws the numbers; 0 is the lesson's own case.
+
+    Raises:
+        DrillError: No such drill.
 
     Examples:
-        >>> "346,679 tokens" in str(
-        ...     predict("p", "How many?", unit="tokens", truth="346,679 tokens", because=("So.",))
-        ... )
+        >>> str(drill("how-many-fit"))[:43]
+        '<kv-drill id="how-many-fit" name="how-many-'
+    """
+    return drill_element(get_drill(drill_id).pose(seed), ident=ident or drill_id)
+
+
+def terminal(
+    ident: str,
+    script: Sequence[str] = (),
+    *,
+    title: str = "A terminal on dgx-1",
+    gpus: int = 1,
+    shows: str = "",
+) -> Element:
+    """Return a terminal: a recorded run, carried out now, and a prompt that goes on from there.
+
+    One a page: the machine behind it is the page's one machine.
+
+    Args:
+        ident: The element's id. Must be unique on a page.
+        script: The lines typed in the recorded run.
+        title: A sentence above it.
+        gpus: GPUs of the machine.
+        shows: Id of a `gpu-memory` widget on the page that is to show the server that runs.
+
+    Examples:
+        >>> "68664MiB" in str(terminal("t", ["vllm serve Llama-3.1-8B "
+        ...     "--gpu-memory-utilization 0.9", "nvidia-smi"]))
         True
     """
-    row = h(
-        "form",
-        h(
-            "label",
-            h("span", "Your guess", class_="kv-hidden"),
-            h("input", type="text", name="guess", autocomplete="off", inputmode="decimal"),
-            unit,
-        ),
-        h("button", "Compare", type="submit", class_="kv-button"),
-        class_="kv-predict-row",
-    )
-    return h(
-        "kv-predict",
-        h("p", h("b", "Predict first. "), question),
-        row,
-        h(
-            "details",
-            h("summary", "Show the answer"),
-            _compare(truth),
-            *(h("p", paragraph) for paragraph in because),
-        ),
-        id=ident,
-        class_="kv-predict",
-        data_unit=unit,
-    )
+    machine = Machine(num_gpus=gpus)
+    return terminal_element(ident, script, machine=machine, title=title, shows=shows)

@@ -40,7 +40,9 @@ def draw_charts(output: str) -> str:
     def fill(place: re.Match[str]) -> str:
         spec, number = unescape(place["spec"]), next(count)
         drawn = (
-            draw(spec, width=width).replace("<svg ", f'<svg data-fit="{name}" ', 1)
+            draw(spec, width=width).replace(
+                "<svg ", f'<svg data-fit="{name}" aria-hidden="true" ', 1
+            )
             for name, width in WIDTHS.items()
         )
         named = (

@@ -7,12 +7,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from fences import executed_fences, with_options
 from markdown import Extension, Markdown
 from markdown_exec import formatter
 from mkdocs.config.defaults import MkDocsConfig
@@ -32,12 +32,9 @@ LESSON_FIELDS: Final = (
     "description",
 )
 """Front matter every lesson page must have."""
-BLOCKS: Final = ("kv-widget", "kv-predict")
+BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal")
 """Custom elements that stand as blocks of their own."""
 
-_FENCE: Final = re.compile(
-    r"^(?P<indent> *)(?P<ticks>`{3,})python (?P<options>.*\bexec=.*)$", re.MULTILINE
-)
 _session = ""
 
 
@@ -96,7 +93,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         missing = [field for field in LESSON_FIELDS if field not in page.meta]
         if missing:
             raise PluginError(f"docs/{page.file.src_uri}: front matter lacks {', '.join(missing)}")
-    return _FENCE.sub(rf'\g<indent>\g<ticks>python \g<options> session="{_session}"', markdown)
+    lines = [fence.line for fence in executed_fences(markdown)]
+    return with_options(markdown, dict.fromkeys(lines, f'session="{_session}"'))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001

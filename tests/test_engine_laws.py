@@ -13,6 +13,8 @@ from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.events import WaitReason
 from kvdocs.engine.jumping import JumpingEngine, fast_engine
 from kvdocs.engine.loop import check_fits, run
+from kvdocs.engine.prompt import DistinctPrompt
+from kvdocs.engine.request import RequestSpec
 from kvdocs.engine.scheduler import Scheduler
 from kvdocs.engine.stepping import SteppingEngine
 from kvdocs.engine.timer import ConstantTimer
@@ -151,6 +153,30 @@ def test_laws_hold_after_every_step(workload):
 def test_both_engines_decide_alike_on_random_workloads(workload):
     config, specs = workload
     assert_one_result(config, specs, LoadTimer())
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("policy", list(Policy))
+def test_both_engines_decide_alike_in_a_crowd_that_does_not_fit(policy, asynchronous):
+    config = EngineConfig(
+        num_blocks=400,
+        max_num_seqs=40,
+        max_num_batched_tokens=512,
+        policy=policy,
+        async_scheduling=asynchronous,
+    )
+    specs = [
+        RequestSpec(
+            id=f"r{i}",
+            prompt=DistinctPrompt(64 + i * 37 % 150),
+            max_tokens=20 + i * 53 % 180,
+            arrival=i * 0.9,
+            priority=i % 3,
+        )
+        for i in range(120)
+    ]
+    assert_one_result(config, specs, ConstantTimer(0.25))
+    assert sum(result.num_preemptions for result in run(JumpingEngine(config), specs)) > 10
 
 
 @pytest.mark.parametrize("timer", [ConstantTimer(), LoadTimer()], ids=["constant", "load"])

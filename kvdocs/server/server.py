@@ -148,7 +148,12 @@ def _watch(simulation: Simulation, ids: Sequence[str]) -> list[Watcher]:
         for watcher in watchers:
             watcher.see(clock, batch)
 
+    def join(request_id: str) -> None:
+        for watcher in watchers:
+            watcher.join(request_id)
+
     simulation.engine.scheduler.on_batch = see
+    simulation.on_join = join
     return watchers
 
 

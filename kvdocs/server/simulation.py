@@ -60,6 +60,8 @@ class Simulation:
         records: Requests that have ended, in order of their end.
         samples: Metrics over time.
         log: Statistics lines with their times.
+        on_end: Called with the number of requests that have ended, whenever some have.
+        on_join: Called with the id of a request when it has joined the queue.
 
     Examples:
         >>> from kvdocs.engine import ConstantTimer
@@ -95,6 +97,7 @@ class Simulation:
         self.samples: list[Sample] = []
         self.log: list[tuple[float, StatsLine]] = []
         self.on_end: Callable[[int], None] | None = None
+        self.on_join: Callable[[str], None] | None = None
         self._places: dict[str, int] = {}
         self._priorities = dict(priorities or {})
         self._interval_s = interval_s
@@ -166,10 +169,12 @@ class Simulation:
             self.now = max(self.now, engine.clock)
 
     def run_to_end(self) -> None:
-        """Run until all requests have ended, and take a last sample after that."""
+        """Run until all requests have ended, then take a sample, and lines until one is idle."""
         self.run_until(math.inf)
         if self._interval_s is not None:
             self._take_sample(self._num_samples * self._interval_s)
+        while self._keep_log and not (self._was_idle and _is_idle(self.stats_line())):
+            self._take_line()
 
     def _admit_next(self) -> None:
         arrival = self.arrivals.pop()
@@ -197,6 +202,8 @@ class Simulation:
         else:
             self._places[request.id] = arrival.place
             self.engine.add(spec)
+            if self.on_join is not None:
+                self.on_join(request.id)
 
     def _take_ended(self) -> None:
         ended = self.engine.scheduler.ended
@@ -221,8 +228,7 @@ class Simulation:
         if self._interval_s is not None and self._mark == self._num_samples * self._interval_s:
             self._take_sample(self._mark)
         if self._keep_log and self._mark == (self._num_lines + 1) * LOG_INTERVAL_S:
-            self._num_lines += 1
-            self._take_line(self._mark)
+            self._take_line()
         self._mark = self._next_mark()
 
     def _take_sample(self, time: float) -> None:
@@ -253,12 +259,13 @@ class Simulation:
         lookups = self.tally.lookups
         return lookups.hits / lookups.queries if lookups.queries else 0.0
 
-    def _take_line(self, time: float) -> None:
+    def _take_line(self) -> None:
         """Note a line, as vLLM prints it; an idle server says so once, then nothing."""
+        self._num_lines += 1
         line = self.stats_line()
-        idle = not (line.prompt_tokens_per_s or line.generation_tokens_per_s)
+        idle = _is_idle(line)
         if not (idle and self._was_idle):
-            self.log.append((time, line))
+            self.log.append((self._num_lines * LOG_INTERVAL_S, line))
         self._was_idle = idle
         counters, logged = self.counters, self._logged
         logged.prompt_tokens = counters.prompt_tokens
@@ -282,3 +289,7 @@ class Simulation:
             preemptions=counters.preemptions - logged.preemptions,
             prefix_hit_rate=self.prefix_hit_rate,
         )
+
+
+def _is_idle(line: StatsLine) -> bool:
+    return not (line.prompt_tokens_per_s or line.generation_tokens_per_s)

@@ -184,7 +184,8 @@ def _with_blocks(
         return config, ()
     if kinds == {SpecKind.SLIDING} and len(groups) == 1:
         return replace(config, sliding_window=groups[0].parts[0].spec.window), ()
-    need = need_of(flags, config.max_num_batched_tokens)
+    has_attention = any(group.num_kv_heads for group in model.layers)
+    need = need_of(flags, config.max_num_batched_tokens, has_attention=has_attention)
     length = min(typical_tokens, config.max_model_len)
     per_request = blocks_per_request(groups, need, length)
     num_blocks = plan.num_gpu_blocks * -(-length // config.block_size) // per_request

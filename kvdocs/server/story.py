@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kvdocs.engine.events import Preemption, Wait, WaitReason
-from kvdocs.engine.request import Request, Status
+from kvdocs.engine.request import Request
 from kvdocs.engine.scheduler import Batch
 from kvdocs.server.records import FinishReason, RequestRecord
 from kvdocs.server.simulation import Simulation
@@ -43,6 +43,7 @@ class Watcher:
         self._simulation = simulation
         self._spell: _Spell | None = None
         self._since: tuple[float, WaitReason] | None = None
+        self._reason: WaitReason | None = None
         self._sentences: list[tuple[float, str]] = []
 
     def see(self, clock: float, batch: Batch) -> None:
@@ -52,13 +53,10 @@ class Watcher:
             clock: When its step began.
             batch: The batch.
         """
+        self._reason = None if batch.wait is None else batch.wait.reason
         request = self._simulation.engine.requests.get(self.request_id)
         if request is None:
             return
-        if self._spell is None and (request.status is Status.WAITING or request.num_preemptions):
-            self._begin_waiting(request, clock)
-        elif self._spell is None and request.admitted_at == clock:
-            self._spell = _Spell(request.arrival, 0)
         self._count_wait(clock)
         for admission in batch.admissions:
             if admission.request_id == self.request_id:
@@ -68,11 +66,18 @@ class Watcher:
         if self._spell is not None and batch.wait is not None:
             self._wait(clock, batch.wait)
 
-    def _begin_waiting(self, request: Request, clock: float) -> None:
-        if request.status is Status.WAITING:
-            self._spell = _Spell(request.arrival, self._num_ahead())
-        elif request.status is Status.PREEMPTED:
-            self._spell = _Spell(clock, self._num_ahead())
+    def join(self, request_id: str) -> None:
+        """Hear that a request has joined the queue.
+
+        Args:
+            request_id: Which.
+        """
+        if request_id != self.request_id:
+            return
+        engine = self._simulation.engine
+        self._spell = _Spell(engine.requests[request_id].arrival, self._num_ahead())
+        if self._reason is not None:  # while the head is stuck no new batch says so
+            self._since = (engine.clock, self._reason)
 
     def _num_ahead(self) -> int:
         waiting = self._simulation.engine.scheduler.waiting

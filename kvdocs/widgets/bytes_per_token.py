@@ -98,7 +98,7 @@ def _picture(model: Model, cost: KVCost) -> Element:
         h(
             "p",
             f"And {format_bytes(state, 'MiB')} of recurrent state a sequence, however long it is.",
-            class_="kv-note",
+            class_="kv-note kv-state-note",
         )
         if state
         else None
@@ -171,6 +171,19 @@ def _read_model(model: str, config: str) -> Model:
         raise ParameterError(str(error), name="config") from error
 
 
+def _title(cost: KVCost) -> str:
+    kept = format_bytes(cost.bytes_per_token, "KiB")
+    title = f"one token takes {kept}"
+    if cost.window_tokens:
+        first = format_bytes(cost.bytes_per_token + cost.window_bytes_per_token, "KiB")
+        later = kept if cost.bytes_per_token else "nothing"
+        title = f"one token takes {first}, and {later} once it has left the window"
+    if cost.constant_bytes_per_sequence:
+        state = format_bytes(cost.constant_bytes_per_sequence, "MiB")
+        title += f", and each sequence {state} of state"
+    return title
+
+
 def _caption(model: Model, cost: KVCost) -> str:
     if cost.window_tokens or cost.constant_bytes_per_sequence:
         return (
@@ -221,7 +234,7 @@ def draw(*, model: str, kv_cache_dtype: str, config: str) -> View:
     except (ConfigError, FlagError) as error:
         raise ParameterError(str(error), name="kv_cache_dtype") from error
     return View(
-        title=f"{read.name}: one token takes {format_bytes(cost.bytes_per_token, 'KiB')}",
+        title=f"{read.name}: {_title(cost)}",
         picture=_picture(read, cost),
         figures=_figures(cost),
         caption=_caption(read, cost),

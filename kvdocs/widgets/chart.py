@@ -29,6 +29,7 @@ WIDTH: Final = 760
 CONFIG: Final[dict[str, Any]] = {
     "aria": False,
     "background": None,
+    "mark": {"aria": False},
     "font": "IBM Plex Sans Variable, sans-serif",
     "padding": 2,
     "view": {"stroke": None},

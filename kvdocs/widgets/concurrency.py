@@ -130,14 +130,9 @@ def lengths(longest: int) -> tuple[int, ...]:
         >>> lengths(5000)
         (1024, 2048, 4096, 5000)
     """
-    powers = []
-    tokens = SHORTEST
-    while tokens <= min(longest, LONGEST):
-        powers.append(tokens)
-        tokens *= 2
-    if longest < LONGEST and longest not in powers:
-        powers.append(longest)
-    return tuple(powers)
+    reach = min(longest, LONGEST)
+    powers = [2**power for power in range(10, 21) if 2**power <= reach]
+    return tuple(sorted({*powers, reach})) if reach else ()
 
 
 def budget(setup: Setup) -> Budget:

@@ -41,7 +41,9 @@ def describe(group: LayerGroup) -> str:
 
 
 def layer_token_bytes(group: LayerGroup, kv_cache_dtype: str) -> tuple[int, ...]:
-    """Bytes of each vector one layer of the group writes for a token: keys and values by head.
+    """Bytes of each vector one layer of the group writes for a token.
+
+    Keys, then values, by head; of a latent the part without position and the part with it.
 
     Args:
         group: The layers.
@@ -51,7 +53,9 @@ def layer_token_bytes(group: LayerGroup, kv_cache_dtype: str) -> tuple[int, ...]
         One entry a box of the picture; empty when the layer writes none.
     """
     if group.kind is LayerKind.LATENT:
-        return (latent_bytes(kv_cache_dtype, group.head_size),)
+        whole = latent_bytes(kv_cache_dtype, group.head_size)
+        rope = round(whole * group.rope_head_size / group.head_size)
+        return (whole - rope, rope)
     if group.num_kv_heads == 0:
         return ()
     pair = head_bytes(kv_cache_dtype, group.head_size, group.head_size_v)
@@ -111,13 +115,24 @@ def _separators(
     return svg("path", d="".join(lines), class_="kv-layer-line")
 
 
+def _latent(group: LayerGroup, sizes: tuple[int, ...], step: float, scale: int) -> list[Element]:
+    """Draw a latent, the part of it that carries the position, and a sparse indexer's key."""
+    parts = ("key", sizes[0]), ("value", sizes[1]), ("indexer", group.indexer_bytes_per_token)
+    drawn, top = [], 0.0
+    for name, size in parts:
+        if size:
+            drawn.append(_columns(group, top=top, height=size / scale, step=step, name=name))
+        top += size / scale
+    return drawn
+
+
 def _group(group: LayerGroup, sizes: tuple[int, ...], step: float, scale: int) -> list[Element]:
     if group.kind is LayerKind.RECURRENT:
         return [_columns(group, top=1, height=STATE_HEIGHT - 2, step=step, name="recurrent")]
     if not sizes:
-        return []
+        return [_columns(group, top=0, height=0, step=step, name="none")]
     if group.kind is LayerKind.LATENT:
-        return [_columns(group, top=0, height=sum(sizes) / scale, step=step, name="latent")]
+        return _latent(group, sizes, step, scale)
     middle = len(sizes) // 2
     keys, values = sum(sizes[:middle]) / scale, sum(sizes[middle:]) / scale
     drawn = (
@@ -136,7 +151,13 @@ def footprint(model: Model, cost: KVCost) -> Element:
         cost: Its cost in the cache dtype to draw.
     """
     sizes = [layer_token_bytes(group, cost.kv_cache_dtype) for group in model.layers]
-    tallest = max((sum(column) for column in sizes), default=0)
+    tallest = max(
+        (
+            sum(column) + group.indexer_bytes_per_token
+            for group, column in zip(model.layers, sizes, strict=True)
+        ),
+        default=0,
+    )
     scale = bytes_per_pixel(tallest)
     height = max(tallest / scale, STATE_HEIGHT if model.has_recurrent_state else 4)
     step = WIDTH / model.num_layers
@@ -162,16 +183,28 @@ def footprint(model: Model, cost: KVCost) -> Element:
 
 def _scale_note(model: Model, scale: int) -> str:
     """Say what a column and a box of this model's picture are."""
-    parts = ["One column = one layer, first to last."]
-    if model.num_key_value_heads and not model.group(LayerKind.LATENT):
-        parts.append(
-            "Each box = one head's key (upper half) or value (lower half);"
-            f" its height is its bytes, 1 px = {format_bytes(scale, 'B')}."
-        )
-    if model.group(LayerKind.LATENT):
-        parts.append(f"Its height is the latent's bytes, 1 px = {format_bytes(scale, 'B')}.")
-    if any(group.window for group in model.layers):
-        parts.append("Dashed = kept inside the window only.")
-    if model.has_recurrent_state:
-        parts.append("Outlined, not to scale = a state of fixed size.")
-    return " ".join(parts)
+    pixel = f"1 px = {format_bytes(scale, 'B')}"
+    latent = model.group(LayerKind.LATENT)
+    says = (
+        (
+            model.num_key_value_heads and not latent,
+            f"Each box = one head's key (upper half) or value (lower half), {pixel} of height.",
+        ),
+        (
+            latent,
+            f"Dark = the latent, light = its part with the position (rope), {pixel} of height.",
+        ),
+        (
+            any(group.indexer_bytes_per_token for group in latent),
+            "Outlined below = the key of the sparse indexer.",
+        ),
+        (any(group.window for group in model.layers), "Pale = kept inside the window only."),
+        (model.has_recurrent_state, "Outlined, not to scale = a state of fixed size."),
+        (
+            model.group(LayerKind.SHARED),
+            "A line alone = a layer that reads the cache of an earlier one.",
+        ),
+        (model.group(LayerKind.NONE), "A line alone = a layer that keeps nothing."),
+    )
+    chosen = (sentence for holds, sentence in says if holds)
+    return " ".join(("One column = one layer, first to last.", *chosen))

@@ -66,7 +66,7 @@ def _folds(view: View) -> Element:
                 view.table.element(),
                 class_="kv-scroll",
                 tabindex=0,
-                role="region",
+                role="group",
                 aria_label="Data table",
             ),
         ),

@@ -98,6 +98,20 @@ class View:
     state: Any = None
     params: Mapping[str, str] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        """Show picture, figures and words in a notebook or a page's block."""
+        figures = h("dl", *(figure.element() for figure in self.figures), class_="kv-figures")
+        return str(
+            h(
+                "figure",
+                h("p", self.title, class_="kv-title"),
+                h("div", self.picture, class_="kv-picture"),
+                figures,
+                h("figcaption", self.caption, class_="kv-caption"),
+                class_="kv-frame",
+            )
+        )
+
     def figure(self, name: str) -> Figure:
         """Return the figure of that name.
 

@@ -7,6 +7,8 @@ export interface BuildInfo {
   readonly pyodide: string;
   /** Python packages of the Pyodide distribution that this site serves itself. */
   readonly lock: object;
+  /** Packages that blocks may use when the build could get their wheels. */
+  readonly wheels: readonly { name: string; version: string; url: string }[];
   readonly files: Readonly<Record<string, FileSize>>;
 }
 

@@ -16,13 +16,14 @@ import { build } from "esbuild";
 
 import { fileSize, filesBelow, hashOf, packageSources } from "./files.mjs";
 import { LOCK, RECIPE, makeSnapshot } from "./snapshot.mjs";
+import { getWheels, wantedWheels } from "./wheels.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const ROOT = join(HERE, "..", "..");
 const PYODIDE = join(ROOT, "node_modules", "pyodide");
 const PYODIDE_FILES = ["pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"];
 const LICENCES =
-  "/*! The KV Cache, MIT. With Pyodide (MPL-2.0), Comlink (Apache-2.0) and Idiomorph (0BSD); in charts.js Vega, " +
+  "/*! The KV Cache, MIT. With Pyodide (MPL-2.0), Comlink (Apache-2.0) and Idiomorph (0BSD); in cells.js CodeMirror (MIT); in charts.js Vega, " +
   "Vega-Lite, vega-embed, vega-tooltip and vega-themes (BSD-3-Clause), D3 (ISC), fast-json-patch (MIT), semver (ISC) and tslib (0BSD). */";
 /** The oldest browsers Pyodide supports. */
 const BROWSERS = ["chrome112", "firefox112", "safari16.4"];
@@ -46,9 +47,11 @@ async function main() {
   writeFileSync(inOut("kvdocs.json"), JSON.stringify(sources));
   copyPyodide();
   const snapshot = await freshSnapshot({ version, sources, kvdocs });
+  const packages = await serveWheels();
   const files = sizes([...PYODIDE_FILES, "snapshot.bin.gz"].map((name) => `pyodide/${name}`));
-  const id = hashOf(kvdocs, snapshot, ...filesBelow(HERE).map(([, path]) => readFileSync(path)));
-  await bundle({ id, kvdocs, pyodide: version, lock: LOCK, files });
+  const lock = { ...LOCK, packages };
+  const id = hashOf(kvdocs, snapshot, JSON.stringify(lock), ...filesBelow(HERE).map(([, path]) => readFileSync(path)));
+  await bundle({ id, kvdocs, pyodide: version, lock, wheels: wantedWheels(), files });
   writeFileSync(
     inOut("manifest.json"),
     JSON.stringify({ id, kvdocs, pyodide: version, snapshot, files }, null, 2),
@@ -61,6 +64,16 @@ function copyPyodide() {
     const [from, to] = [join(PYODIDE, name), inOut("pyodide", name)];
     if (!existsSync(to) || fileSize(to).bytes !== fileSize(from).bytes) copyFileSync(from, to);
   }
+}
+
+/** Serve the wheels that can be had; returns their entries in Pyodide's list of packages. */
+async function serveWheels() {
+  const packages = {};
+  for (const { entry, bytes } of await getWheels(say)) {
+    writeFileSync(inOut("pyodide", entry.file_name), bytes);
+    packages[entry.name] = entry;
+  }
+  return packages;
 }
 
 /** Make the snapshot unless the one there was made from the same; returns the hash of what it is made from. */
@@ -91,7 +104,13 @@ async function bundle(info) {
   rmSync(inOut("fonts"), { recursive: true, force: true });
   await build({
     absWorkingDir: ROOT,
-    entryPoints: ["kv.ts", "worker.ts", "charts.ts", "fonts.css"].map((name) => join(HERE, name)),
+    entryPoints: {
+      kv: join(HERE, "kv.ts"),
+      worker: join(HERE, "worker.ts"),
+      charts: join(HERE, "charts.ts"),
+      cells: join(HERE, "cells", "index.ts"),
+      fonts: join(HERE, "fonts.css"),
+    },
     outdir: options.out,
     bundle: true,
     format: "esm",

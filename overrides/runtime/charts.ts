@@ -51,6 +51,8 @@ export async function drawInto(place: HTMLElement, spec: VisualizationSpec): Pro
   drawings.get(place)?.finalize();
   drawings.set(place, drawing);
   const picture = stage.querySelector("svg"); // without the empty form that Vega puts beside it
-  if (picture) place.replaceChildren(picture);
+  if (!picture) throw new Error("Vega drew no picture");
+  picture.setAttribute("aria-hidden", "true"); // its place is the image, and has the words
+  place.replaceChildren(picture);
   fitted.observe(place);
 }

@@ -1,7 +1,9 @@
 /** Loaded on every page, evaluated once a visit. */
 
 import { Intent, waitsForTap } from "./intent";
-import { definePredict } from "./kv-predict";
+import { defineCell } from "./kv-cell";
+import { defineDrill } from "./kv-drill";
+import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
 import { Runtime } from "./runtime";
 
@@ -18,7 +20,9 @@ function completeLibraryWhenLive(runtime: Runtime): void {
 if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
   defineWidget(runtime, new Intent(runtime));
-  definePredict();
+  defineDrill(runtime);
+  defineTerminal(runtime);
+  defineCell();
   completeLibraryWhenLive(runtime);
   Object.assign(globalThis, { kvRuntime: runtime });
 }

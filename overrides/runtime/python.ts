@@ -5,6 +5,7 @@ import { type Lockfile, type PyodideAPI, type PyodideConfig, loadPyodide } from 
 import { BASE, BUILD, asset } from "./build-info";
 import { Downloads, MissingFile, inflated } from "./download";
 import { startingFrom } from "./memory.js";
+import { withMemoryLimit } from "./memory-limit";
 import type { Progress, Stage, StartMode, Started } from "./messages";
 
 const WASM = "pyodide/pyodide.asm.wasm";
@@ -98,6 +99,7 @@ async function load(
       lockFileContents: BUILD.lock as Lockfile,
       async createPyodideModule(settings) {
         const { default: create } = await module;
+        withMemoryLimit(settings);
         return create(snapshot ? startingFrom(settings, await snapshot) : settings);
       },
     });

@@ -1,48 +1,13 @@
 /** The page's one Python: its state, and the worker it lives in. Outlives page changes. */
 
-import * as Comlink from "comlink";
+import type * as Comlink from "comlink";
 
-import { asset } from "./build-info";
-import type { Answer, Params, Progress, PythonWorker, StartMode, Started } from "./messages";
+import { Connection, Interrupted, isFatal } from "./connection";
+import type { Answer, Params, Plain, Progress, PythonWorker, Started } from "./messages";
+
+export { Interrupted };
 
 export type RuntimeState = "idle" | "booting" | "live" | "failed";
-
-/** Silence longer than this while starting is a failure; a slow download is not silent. */
-const SILENCE_MS = 20_000;
-
-/** The worker was ended before it answered. */
-export class Interrupted extends Error {
-  override readonly name = "Interrupted";
-}
-
-/** A worker with its end: calls to it fail when it is ended or breaks, instead of waiting for ever. */
-class Connection {
-  readonly #worker: Worker;
-  readonly remote: Comlink.Remote<PythonWorker>;
-  readonly #ended: Promise<never>;
-  end!: (reason: Error) => void;
-
-  /** `again` counts the tries after the first. */
-  constructor(again: number) {
-    this.#worker = new Worker(asset("worker.js", again), { type: "module", name: "kv-python" });
-    this.remote = Comlink.wrap<PythonWorker>(this.#worker);
-    this.#ended = new Promise<never>((_, reject) => {
-      this.end = (reason) => {
-        this.#worker.terminate();
-        reject(reason);
-      };
-    });
-    this.#ended.catch(() => {});
-    this.#worker.onerror = (event) => {
-      event.preventDefault();
-      this.end(new Error(event.message || "worker.js could not be loaded"));
-    };
-  }
-
-  call<T>(answer: Promise<T>): Promise<T> {
-    return Promise.race([answer, this.#ended]);
-  }
-}
 
 export class Runtime extends EventTarget {
   state: RuntimeState = "idle";
@@ -52,7 +17,6 @@ export class Runtime extends EventTarget {
   /** Why the last start failed, in one sentence. */
   failure = "";
   #connection: Connection | undefined;
-  #silence = 0;
   #failures = 0;
 
   constructor() {
@@ -66,7 +30,7 @@ export class Runtime extends EventTarget {
     performance.mark("kv:boot-start");
     this.#setState("booting");
     try {
-      this.mode = (await this.#startOrFallBack()).mode;
+      this.mode = (await this.#connect()).mode;
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)));
       return;
@@ -84,11 +48,20 @@ export class Runtime extends EventTarget {
   }
 
   /** Ask Python for a widget's new picture; `state` is what its last answer carried, if anything. */
-  async update(name: string, params: Params, state?: unknown): Promise<Answer> {
+  update(name: string, params: Params, state?: unknown): Promise<Answer> {
+    return this.#ask((remote) => remote.update(name, params, state));
+  }
+
+  /** Call a function of the package, which answers in JSON, with plain values. */
+  async call<T>(module: string, name: string, ...args: readonly Plain[]): Promise<T> {
+    return JSON.parse(await this.#ask((remote) => remote.call(module, name, args))) as T;
+  }
+
+  async #ask<T>(question: (remote: Comlink.Remote<PythonWorker>) => Promise<T>): Promise<T> {
     const connection = this.#connection;
     if (!connection || this.state !== "live") throw new Interrupted("Python is not running");
     try {
-      return await connection.call(connection.remote.update(name, params, state));
+      return await connection.call(question(connection.remote));
     } catch (error) {
       if (connection === this.#connection && isFatal(error)) void this.restart();
       throw error;
@@ -101,44 +74,14 @@ export class Runtime extends EventTarget {
     if (connection) await connection.call(connection.remote.completeLibrary());
   }
 
-  async #startOrFallBack(): Promise<Started> {
-    const asked: StartMode =
-      new URLSearchParams(location.search).get("kv-start") === "plain" ? "plain" : "auto";
-    try {
-      return await this.#connect(asked);
-    } catch (error) {
-      // A worker that hung or broke while restoring cannot fall back by itself.
-      if (asked === "plain" || this.progress.stage !== "restoring" || !isFatal(error)) throw error;
-      console.warn("kv: the worker broke while restoring; starting Python from its files.", error);
-      return await this.#connect("plain");
-    }
-  }
-
-  async #connect(mode: StartMode): Promise<Started> {
+  async #connect(): Promise<Started> {
     const connection = new Connection(this.#failures);
     this.#connection = connection;
-    const report = (progress: Progress): void => {
+    return await connection.start((progress) => {
       if (connection !== this.#connection || this.state !== "booting") return;
       this.progress = progress;
-      this.#watch(connection);
       this.dispatchEvent(new Event("progress"));
-    };
-    this.#watch(connection);
-    try {
-      return await connection.call(connection.remote.start(mode, Comlink.proxy(report)));
-    } catch (error) {
-      connection.end(error as Error);
-      throw error;
-    } finally {
-      clearTimeout(this.#silence);
-    }
-  }
-
-  #watch(connection: Connection): void {
-    clearTimeout(this.#silence);
-    this.#silence = window.setTimeout(() => {
-      connection.end(new Error(`nothing happened for ${SILENCE_MS / 1000} seconds`));
-    }, SILENCE_MS);
+    });
   }
 
   #fail(error: Error): void {
@@ -155,10 +98,4 @@ export class Runtime extends EventTarget {
     document.documentElement.dataset.kvRuntime = state;
     this.dispatchEvent(new Event("state"));
   }
-}
-
-/** True when the worker itself is broken, not only the Python code it ran. */
-function isFatal(error: unknown): boolean {
-  if (!(error instanceof Error)) return true;
-  return !["PythonError", "MissingFile", "Interrupted"].includes(error.name);
 }

@@ -14,30 +14,46 @@ interface Line {
   readonly button?: string;
 }
 
-/** Draw the status of a widget whose status element stands in the page. */
-export function showStatus(element: HTMLElement, runtime: Runtime): void {
-  draw(element, lineOf(runtime), () => void runtime.start());
+/** What differs between the elements that have such a line. */
+export interface StatusWords {
+  /** Said before Python is started. */
+  readonly idle: string;
+  /** Said when it does not start: what the reader still has. */
+  readonly stays: string;
+  /** Whether a reader who saves data is offered a button here. */
+  readonly offersStart: boolean;
 }
 
-function lineOf(runtime: Runtime): Line {
+const PICTURE: StatusWords = {
+  idle: "Static picture",
+  stays: "The picture stays as it was built.",
+  offersStart: true,
+};
+
+/** Draw the status of an element whose status line stands in the page. */
+export function showStatus(element: HTMLElement, runtime: Runtime, words = PICTURE): void {
+  draw(element, lineOf(runtime, words), () => void runtime.start());
+}
+
+function lineOf(runtime: Runtime, words: StatusWords): Line {
   switch (runtime.state) {
     case "idle":
-      return idleLine();
+      return idleLine(words);
     case "booting":
       return bootingLine(runtime);
     case "live":
       return { text: "Live" };
     case "failed":
       return {
-        text: `Python did not start: ${runtime.failure}. The picture stays as it was built.`,
+        text: `Python did not start: ${runtime.failure}. ${words.stays}`,
         button: "Try again",
       };
   }
 }
 
-function idleLine(): Line {
-  if (!waitsForTap()) return { text: "Static picture" };
-  return { text: "Static picture", button: `Make it live (${megabytes(startSize())} MB)` };
+function idleLine({ idle, offersStart }: StatusWords): Line {
+  if (!offersStart || !waitsForTap()) return { text: idle };
+  return { text: idle, button: `Make it live (${megabytes(startSize())} MB)` };
 }
 
 function bootingLine(runtime: Runtime): Line {

@@ -2,7 +2,18 @@
 
 import * as Comlink from "comlink";
 
-import type { Answer, Params, Progress, PythonWorker, StartMode, Started } from "./messages";
+import { type Emit, runBlock } from "./block";
+import type {
+  Answer,
+  BlockRequest,
+  Outcome,
+  Params,
+  Plain,
+  Progress,
+  PythonWorker,
+  StartMode,
+  Started,
+} from "./messages";
 import { type Python, completeLibrary, startPython } from "./python";
 
 class Worker implements PythonWorker {
@@ -21,9 +32,26 @@ class Worker implements PythonWorker {
     return JSON.parse(this.#running().update(name, JSON.stringify(params), ...states)) as Answer;
   }
 
+  async call(module: string, name: string, args: readonly Plain[]): Promise<string> {
+    const functions = this.#running().pyodide.pyimport(module);
+    try {
+      return functions[name](...args) as string;
+    } finally {
+      functions.destroy();
+    }
+  }
+
   async completeLibrary(): Promise<void> {
     this.#library ??= completeLibrary(this.#running().pyodide);
     await this.#library;
+  }
+
+  async runBlock(request: BlockRequest, emit: Emit): Promise<Outcome> {
+    const { pyodide } = this.#running();
+    await this.completeLibrary().catch((error: unknown) => {
+      console.warn("kv: the rest of the standard library did not come.", error);
+    });
+    return await runBlock(pyodide, request, emit);
   }
 
   #running(): Python {

@@ -1,0 +1,1 @@
+"""The drills of the lesson, one topic a module."""

@@ -1,0 +1,56 @@
+"""The little that a drill's text needs: code in backticks, a list of sums, a file to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kvdocs.html import Element, Node, h
+
+
+def spans(text: str) -> tuple[Node, ...]:
+    """Split a text into texts and, where it stands in backticks, code.
+
+    Examples:
+        >>> [str(span) for span in spans("Set `--seed` to <1>")]
+        ['Set ', '<code>--seed</code>', ' to <1>']
+    """
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without a partner is a backtick
+        return (text,)
+    return tuple(h("code", part) if odd % 2 else part for odd, part in enumerate(parts) if part)
+
+
+def paragraph(text: str | Element, **attributes: str) -> Element:
+    """Return a paragraph, or an element as it is."""
+    return text if isinstance(text, Element) else h("p", *spans(text), **attributes)
+
+
+def working(*lines: tuple[str, str]) -> Element:
+    """Return sums, each with what it is.
+
+    Args:
+        *lines: Pairs of a sum with its numbers and the name of what comes out.
+    """
+    items = (
+        h("li", h("span", total, class_="kv-sum"), h("span", name, class_="kv-sum-name"))
+        for total, name in lines
+    )
+    return h("ol", *items, class_="kv-working")
+
+
+def file(name: str, content: Mapping[str, Any]) -> Element:
+    """Return a JSON file to be read, such as a part of a `config.json`."""
+    return h(
+        "figure",
+        h("figcaption", name),
+        h(
+            "pre",
+            h("code", json.dumps(content, indent=2)),
+            tabindex=0,
+            role="region",
+            aria_label=name,
+        ),
+        class_="kv-file",
+    )

@@ -1,0 +1,3 @@
+"""The stand-in has no drills."""
+
+DRILLS: dict[str, object] = {}

@@ -1,0 +1,399 @@
+"""The lesson's drills: solutions pass, wrong answers get their message, for many numbers."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvdocs.drills.browser import check, show
+from kvdocs.drills.drill import MAX_HINTS, Misconception, Outcome
+from kvdocs.drills.frame import element
+from kvdocs.drills.kinds import Choice, Code, Ordering, State
+from kvdocs.drills.registry import DRILLS, get_drill
+from kvdocs.errors import DrillError, KvdocsError
+from kvdocs.pages import drill
+from kvdocs.units import parse_bytes
+
+SEEDS = range(60)
+WIDE = ("</p><script>alert(1)</script>", '<img src=x onerror="alert(1)">')
+every_drill = pytest.mark.parametrize("one", DRILLS.values(), ids=list(DRILLS))
+
+
+def ask(drill_id, answer, seed=0):
+    return json.loads(check(drill_id, seed, json.dumps(answer)))
+
+
+@every_drill
+class TestEveryDrill:
+    def test_its_answer_is_right_as_the_page_sends_it(self, one):
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            verdict = posed.check(one.kind.written(posed.answer))
+            assert (verdict.outcome, verdict.done) == (Outcome.RIGHT, True), (seed, verdict)
+
+    def test_every_wrong_answer_gets_its_message(self, one):
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            for mistake in posed.misconceptions:
+                verdict = posed.check(one.kind.written(mistake.answer))
+                assert verdict.outcome is Outcome.WRONG, (seed, mistake.name, verdict)
+                assert mistake.message in verdict.message, (seed, mistake.name, verdict)
+
+    def test_every_misconception_tells_something_for_some_numbers(self, one):
+        recorded, told = set(), set()
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            recorded |= {mistake.name for mistake in one.misconceptions(posed.params)}
+            told |= {mistake.name for mistake in posed.misconceptions}
+        assert recorded
+        assert recorded == told
+
+    def test_no_message_gives_the_answer_away(self, one):
+        if isinstance(one.kind, (Choice, Ordering, State, Code)):
+            return
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            answer = one.kind.written(posed.answer)
+            for mistake in posed.misconceptions:
+                assert not re.search(rf"(?<![\d.,]){re.escape(answer)}", mistake.message), seed
+
+    def test_the_solution_names_the_answer(self, one):
+        if isinstance(one.kind, (Choice, Ordering, State, Code)):
+            return
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            number = one.kind.written(posed.answer).split()[0]
+            assert number in "".join(map(str, posed.solution)), seed
+
+    def test_it_has_one_to_three_hints_and_a_solution(self, one):
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            assert 1 <= len(posed.hints) <= MAX_HINTS
+            assert all(posed.hints)
+            assert posed.solution
+
+    def test_another_one_draws_other_numbers_and_the_same_seed_the_same(self, one):
+        posed = one.pose()
+        for _ in range(10):
+            other = one.pose(posed.next_seed())
+            assert other.params != posed.params
+            assert one.pose(other.seed).params == other.params
+            posed = other
+
+    def test_the_static_form_is_complete(self, one):
+        html = str(drill(one.id))
+        posed = one.pose()
+        assert html.startswith(f'<kv-drill id="{one.id}" name="{one.id}" seed="0" state="static"')
+        assert f"Hint {len(posed.hints)} of {len(posed.hints)}" in html
+        assert "Show the solution" in html
+        for part in posed.solution:
+            assert str(part)[:20].split("`")[0].split("&")[0] in html
+
+    def test_the_browser_shows_what_the_build_printed(self, one):
+        shown = json.loads(show(one.id, 0))
+        assert shown["html"] in str(element(one.pose(), ident="x"))
+        assert shown["seed"] == 0
+        assert shown["announce"] == one.pose().question
+
+    def test_a_new_question_has_a_new_key_for_what_is_typed(self, one):
+        keys = {
+            re.search(r'data-key="(\w+)"', str(drill(one.id, seed=seed)))[1]
+            for seed in (0, one.pose().next_seed())
+        }
+        assert len(keys) == 2
+
+    @pytest.mark.parametrize("answer", ["", "  ", None, 7, [], {}, ["x"], {"model": "no"}, *WIDE])
+    def test_whatever_is_sent_gets_a_verdict_and_stays_text(self, one, answer):
+        told = ask(one.id, answer)
+        assert told["verdict"] in {"right", "wrong", "unreadable"}
+        assert told["message"]
+        assert "<script" not in told["html"]
+        assert "<img" not in told["html"]
+
+
+@pytest.mark.parametrize(
+    ("drill_id", "truth"),
+    [
+        # The lesson's reference figures, from its outline and vLLM's arithmetic.
+        ("pool-at-another-utilization", "346,679"),
+        ("cache-of-a-larger-model", "2.5"),
+        ("bytes-per-token-from-a-config", "256 KiB"),
+        ("fp8-bytes-per-token", "160 KiB"),
+        ("fp8-long-conversation", "5.4 GB"),
+        ("share-of-the-pool", "67"),  # 53.44 GB of 80 GB
+        ("how-many-fit", "49"),
+        ("where-the-memory-went", "KV pool"),
+    ],
+)
+def test_the_lessons_own_case_has_the_known_answer(drill_id, truth):
+    assert ask(drill_id, truth)["verdict"] == "right"
+
+
+def test_the_order_of_four_models_is_known_from_their_papers():
+    # 68.6 KiB (latent 512 + 64), 128, 320, 512 KiB: published layer counts and heads.
+    order = [
+        "deepseek-ai/DeepSeek-V3",
+        "meta-llama/Llama-3.1-8B",
+        "meta-llama/Llama-3.1-70B",
+        "meta-llama/Llama-2-7b-hf",
+    ]
+    assert ask("order-by-kv-per-token", order)["verdict"] == "right"
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "346,679", "346679", "346.7k", "346 679", "346\N{NO-BREAK SPACE}679 tokens",
+            "3.46679e5",
+            "346_679", "346'679", "~346k", "about 346,679 tokens", " 346,679 TOKENS ",
+        ],
+    )  # fmt: skip
+    def test_a_count_is_read_as_people_write_it(self, text):
+        assert ask("pool-at-another-utilization", text)["verdict"] == "right", text
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "5.37 GB", "5.37GB", "5.0 GiB", "5GiB", "5Gi", "5,369 MB", "5.369e9 B", "5.37", "5.4",
+            "5,368,709,120 bytes".replace("bytes", "B"), "5120 MiB", "≈ 5.37 gb",
+        ],
+    )  # fmt: skip
+    def test_an_amount_is_read_in_any_unit(self, text):
+        assert ask("fp8-long-conversation", text)["verdict"] == "right", text
+
+    @pytest.mark.parametrize("text", ["2.5", "2.5x", "2.5 times", "2.5×", "= 2.5"])
+    def test_a_ratio_is_read_as_people_write_it(self, text):
+        assert ask("cache-of-a-larger-model", text)["verdict"] == "right", text
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("", "nothing was typed"),
+            ("many", "write it like"),
+            ("5,37 GB", "decimals with a point"),
+            ("0,125", "decimals with a point"),
+            ("5 parsecs", "allowed are"),
+            ("nan", "write it like"),
+            ("1e999 GB", "too large"),
+            ("5 GB 3", "write it like"),
+            ("9" * 100, "write it like"),
+        ],
+    )
+    def test_what_cannot_be_read_is_told_what_is_allowed(self, text, said):
+        told = ask("fp8-long-conversation", text)
+        assert told["verdict"] == "unreadable"
+        assert said.lower() in told["message"].lower()
+        assert not told["done"]
+
+    def test_a_word_for_a_count_is_told_what_is_asked_for(self):
+        told = ask("pool-at-another-utilization", "5 GB")
+        assert told["verdict"] == "unreadable"
+        assert "number of tokens" in told["message"]
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_gb_for_gib_is_recognised(self, seed):
+        posed = get_drill("fp8-long-conversation").pose(seed)
+        told = ask(posed.drill.id, f"{posed.answer / 2**30:.4f} GB", seed)
+        assert told["verdict"] == "wrong"
+        assert "right in GiB, but this says GB" in told["message"]
+
+    def test_kb_for_kib_is_recognised(self):
+        told = ask("fp8-bytes-per-token", "160 KB")
+        assert "right in KiB, but this says kB" in told["message"]
+
+    def test_a_bare_number_in_the_other_unit_is_recognised(self):
+        told = ask("fp8-long-conversation", "5")
+        assert "a bare number is read as GB" in told["message"]
+
+    def test_a_wrong_number_without_a_story_is_told_its_side(self):
+        assert ask("how-many-fit", "47")["message"] == "Too low."
+        assert ask("how-many-fit", "3k")["message"].startswith("Too high, by more than 10 times")
+
+    def test_an_exact_count_takes_no_neighbour(self):
+        assert ask("how-many-fit", "48")["verdict"] == "wrong"
+        assert ask("how-many-fit", "49.0")["verdict"] == "right"
+
+    @given(st.text(max_size=80))
+    def test_no_text_breaks_it(self, text):
+        told = ask("fp8-long-conversation", text)
+        assert told["verdict"] in {"right", "wrong", "unreadable"}
+
+    @given(st.floats(min_value=1e3, max_value=1e15), st.sampled_from(["GB", "GiB", "MiB", "TB"]))
+    def test_what_it_prints_it_reads(self, value, unit):
+        quantity = get_drill("fp8-long-conversation").kind.quantity
+        text = f"{value:,.3f} {unit}"
+        assert quantity.read(text) == parse_bytes(text)
+
+
+class TestPredictions:
+    def test_any_guess_reveals_the_truth_beside_it(self):
+        told = ask("pool-at-another-utilization", "1")
+        assert told["done"]
+        assert ">1 token<" in told["html"]
+        assert ">346,679 tokens<" in told["html"]
+
+    def test_what_cannot_be_read_reveals_nothing(self):
+        told = ask("pool-at-another-utilization", "<b>x</b>")
+        assert not told["done"]
+        assert "346,679" not in told["html"]
+        assert "&lt;b&gt;" in told["html"]
+
+    def test_the_usual_wrong_guess_is_explained(self):
+        # 407,714 × 0.8 / 0.9
+        assert "scaled with the share" in ask("pool-at-another-utilization", "362,412")["message"]
+        # 70.6 / 8.03 billion parameters
+        assert "ratio of the parameters" in ask("cache-of-a-larger-model", "8.8")["message"]
+        # query heads: 80 × 64 / (32 × 32)
+        assert "query heads" in ask("cache-of-a-larger-model", "5")["message"]
+
+    def test_a_wild_guess_is_told_how_far_off_it_is(self):
+        assert "2.9× too high" in ask("pool-at-another-utilization", "1M")["message"]
+        assert "10% too high" in ask("pool-at-another-utilization", "381k")["message"]
+        assert ask("pool-at-another-utilization", "-5")["verdict"] == "wrong"
+
+
+class TestChoices:
+    def test_a_wrong_pick_is_ruled_out_with_its_reason_and_the_answer_kept(self):
+        told = ask("where-the-memory-went", "weights")
+        assert told["ruled_out"]["value"] == "weights"
+        assert "16.06 GB" in told["ruled_out"]["html"]
+        assert not told["done"]
+
+    def test_every_wrong_option_has_a_reason(self):
+        one = get_drill("where-the-memory-went")
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            wrong = {option.value for option in one.kind.options(posed.params)} - {posed.answer}
+            assert {mistake.answer for mistake in posed.misconceptions} == wrong
+
+    def test_no_pick_asks_for_one(self):
+        assert "pick one" in ask("where-the-memory-went", "")["message"]
+
+    def test_the_right_part_depends_on_the_model(self):
+        one = get_drill("where-the-memory-went")
+        assert {one.pose(seed).answer for seed in SEEDS} == {"weights", "KV pool"}
+
+
+class TestOrderings:
+    def test_it_never_starts_in_the_right_order(self):
+        one = get_drill("order-by-kv-per-token")
+        for seed in SEEDS:
+            posed = one.pose(seed)
+            shown = [item.value for item in one.kind.items(posed.params)]
+            assert posed.check(shown).outcome is Outcome.WRONG
+
+    def test_a_wrong_order_is_told_how_many_stand_right(self):
+        posed = get_drill("order-by-kv-per-token").pose()
+        first, second, third, fourth = posed.answer
+        assert posed.check([first, second, fourth, third]).message.startswith("2 of 4")
+
+    def test_the_order_of_the_parameters_is_recognised(self):
+        posed = get_drill("order-by-kv-per-token").pose()
+        assert "order of the parameters" in posed.check(list(posed.params.by_parameters)).message
+
+    def test_each_item_has_two_named_buttons_off_at_the_ends(self):
+        html = str(drill("order-by-kv-per-token"))
+        assert html.count('<button type="button" class="kv-move"') == 8
+        assert "Move DeepSeek-V3 up" in html
+        assert html.count('data-move="up" aria-disabled="true"') == 1
+        assert html.count('data-move="down" aria-disabled="true"') == 1
+
+    @pytest.mark.parametrize("raw", [["a"], ["meta-llama/Llama-3.1-8B"] * 4, "x"])
+    def test_a_broken_order_is_not_judged(self, raw):
+        assert get_drill("order-by-kv-per-token").pose().check(raw).outcome is Outcome.UNREADABLE
+
+
+class TestStates:
+    def test_the_sentence_says_what_the_picture_shows(self):
+        told = ask("larger-model-smaller-cache", {"model": "meta-llama/Llama-3.1-70B"})
+        assert told["verdict"] == "wrong"
+        assert "takes 320 KiB a token" in told["message"]
+        assert "no smaller cache" in told["message"]
+
+    def test_a_narrow_dtype_does_not_count(self):
+        params = {"model": "deepseek-ai/DeepSeek-V3", "kv_cache_dtype": "fp8"}
+        told = ask("larger-model-smaller-cache", params)
+        assert told["verdict"] == "wrong"
+        assert "back to auto" in told["message"]
+
+    def test_deepseek_does_it(self):
+        told = ask("larger-model-smaller-cache", {"model": "deepseek-ai/DeepSeek-V3"})
+        assert told["verdict"] == "right"
+
+    def test_what_the_picture_refuses_is_told_as_the_picture_does(self):
+        told = ask("larger-model-smaller-cache", {"config": "<script>"})
+        assert told["verdict"] == "unreadable"
+        assert "does not take this" in told["message"]
+
+    def test_a_missing_picture_is_told(self):
+        assert "not on this page" in ask("larger-model-smaller-cache", "")["message"]
+
+
+class TestCode:
+    def code(self, source, seed=0):
+        return ask("mend-the-formula", source, seed)
+
+    def test_what_it_starts_with_is_wrong_and_says_what_was_returned(self):
+        start = get_drill("mend-the-formula").kind.start(None)
+        told = self.code(start)
+        assert told["verdict"] == "wrong"
+        assert "returned 524,288; expected was 131,072" in told["message"]
+
+    @pytest.mark.parametrize(
+        ("source", "said"),
+        [
+            ("def bytes_per_token(config)\n    pass", "line 1: SyntaxError"),
+            ("x = 1", "no function 'bytes_per_token'"),
+            ("def bytes_per_token(config):\n    return config['nope']", "line 2: KeyError"),
+            ("def bytes_per_token(config):\n    return bytes_per_token(config)", "RecursionError"),
+            ("import sys\nsys.exit('bye')", "line 2: SystemExit: bye"),
+            ("input('?')", "EOFError: input() has nobody to ask"),
+            ("def bytes_per_token(config):\n    pass", "nothing (None)"),
+            ("def bytes_per_token(config):\n    return '<b>'", "'<b>' (str)"),
+            ("def bytes_per_token(config):\n    return True", "returned True"),
+            ("def bytes_per_token(config):\n    config.clear()\n    return 1", "returned 1;"),
+            ("def bytes_per_token(config):\n    return [0] * 10**6", "…"),
+            ("", "between 1 and 20,000"),
+            ("#" * 20_001, "these are 20,001"),
+            ("\0", "null bytes"),
+        ],
+    )
+    def test_code_that_fails_is_told_where_and_why(self, source, said):
+        told = self.code(source)
+        assert told["verdict"] != "right"
+        assert said in told["message"]
+
+    def test_values_that_cannot_be_printed_or_compared_are_survived(self):
+        source = (
+            "class Odd:\n"
+            "    def __repr__(self): raise ValueError\n"
+            "    def __eq__(self, other): raise ValueError\n"
+            "    __hash__ = None\n"
+            "def bytes_per_token(config):\n    return Odd()"
+        )
+        assert "an object of type Odd (Odd)" in self.code(source)["message"]
+
+    def test_what_is_printed_is_shown_cut_and_escaped(self):
+        told = self.code("def bytes_per_token(config):\n    print('<i>' * 9999)\n    return 0")
+        assert 3_000 < len(told["html"].replace("&lt;", "<").replace("&gt;", ">")) < 5_000
+        assert "&lt;i&gt;&lt;i&gt;" in told["html"]
+        assert "<i>" not in told["html"]
+
+
+def test_an_unknown_drill_is_named_with_the_known_ones():
+    with pytest.raises(DrillError, match="no drill is called 'nope'; there are bytes-per-token"):
+        get_drill("nope")
+    assert issubclass(DrillError, KvdocsError)
+
+
+def test_a_mistake_that_hits_the_right_answer_is_not_told():
+    one = get_drill("bytes-per-token-from-a-config")
+    no_head_dim = next(
+        one.pose(seed) for seed in SEEDS if "head_dim" not in one.pose(seed).params.shown_config
+    )
+    names = {mistake.name for mistake in no_head_dim.misconceptions}
+    assert "took hidden size over query heads" not in names
+    assert Misconception("x", 1, "y").seen is None

@@ -1,0 +1,167 @@
+"""The widget `startup`: the log against public figures and hand arithmetic, and every refusal."""
+
+import json
+
+import pytest
+
+from kvdocs.explain import explain
+from kvdocs.widgets.browser import update
+from kvdocs.widgets.startup import STARTUP, start
+
+
+def figures(**params):
+    return {figure.name: figure.value for figure in STARTUP.view(**params).figures}
+
+
+def errors(**params):
+    answer = json.loads(update("startup", json.dumps(params)))
+    assert (answer["html"] is None) == bool(answer["errors"])
+    return answer["errors"]
+
+
+def printed(**params):
+    """The picture's text, as it reads without markup."""
+    parts = str(STARTUP.view(**params).picture).split("<")
+    text = "".join(part.partition(">")[2] for part in parts)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def test_the_lessons_server_starts_with_the_lessons_figures():
+    assert figures() == {
+        "num_gpu_blocks": "25,482",
+        "kv_pool_tokens": "407,714",
+        "max_concurrency": "3.11",  # 25,482 blocks / 8,192 of one request
+        "starts": "yes",
+    }
+    line = "GPU KV cache size: 407,712 tokens, Maximum concurrency for 131,072 tokens per request: "
+    assert line + "3.11x" in printed()
+
+
+def test_too_little_memory_is_refused_with_the_longest_that_fits():
+    # 0.4 x 80e9 - 18.56e9 = 13.44e9 B: 6,408 blocks of 2 MiB, one of them never handed out.
+    shown = figures(gpu_memory_utilization="0.4")
+    assert (shown["starts"], shown["num_gpu_blocks"]) == ("no", "0")
+    text = printed(gpu_memory_utilization="0.4")
+    assert "(16.0 GiB KV cache is needed" in text
+    assert f"the estimated maximum model length is {6407 * 16}. " in text
+    assert f"at most {6407 * 16:,} tokens" in STARTUP.view(gpu_memory_utilization="0.4").caption
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"max_model_len": "65536"},
+        {"kv_cache_dtype": "fp8"},
+        {"command": "--gpu-memory-utilization 0.5"},
+        {"tensor_parallel_size": "2"},
+        {"max_model_len": "-1"},
+    ],
+)
+def test_every_way_out_that_the_caption_names_works(way):
+    assert figures(gpu_memory_utilization="0.4", **way)["starts"] == "yes"
+
+
+def test_a_published_refusal_is_reproduced():
+    """spark-vllm-docker#396: MiniMax-M2.7 on two GPUs, 196,608 tokens asked for."""
+    block = 62 * 4 * (128 + 128) * 2 * 16
+    memory = (190_272 // 16 + 1) * block
+    command = (
+        "vllm serve MiniMaxAI/MiniMax-M2.7 -tp 2 --max-model-len 196608 "
+        f"--kv-cache-memory-bytes {memory}"
+    )
+    text = printed(command=command)
+    assert "(196608), (23.25 GiB KV cache is needed" in text
+    assert "available KV cache memory (22.5 GiB)" in text
+    assert "the estimated maximum model length is 190272" in text
+
+
+def test_weights_that_leave_nothing_are_refused():
+    view = STARTUP.view(command="vllm serve meta-llama/Llama-3.1-70B")
+    assert "leave nothing" in view.title
+    assert "No available memory for the cache blocks" in printed(
+        command="vllm serve meta-llama/Llama-3.1-70B"
+    )
+
+
+def test_what_it_prints_reads_back_to_its_figures():
+    log = "\n".join(start("--gpu-memory-utilization 0.9 --max-model-len 8192").log())
+    read = explain(log).figures
+    assert read["kv_bytes_per_token_per_gpu"] == 131_072
+    assert read["max_concurrency"] == pytest.approx(49.77, abs=0.01)
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "vllm serve meta-llama/Llama-3.1-8B",
+        "$ CUDA_VISIBLE_DEVICES=0 vllm serve meta-llama/Llama-3.1-8B --port 8000",
+        "python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B",
+        "vllm serve meta-llama/Llama-3.1-8B-Instruct \\\n  --max-model-len 131072",
+        "vllm serve --model=meta-llama/Llama-3.1-8B --max_model_len=131072",
+    ],
+)
+def test_the_same_server_in_many_spellings(command):
+    assert figures(command=command)["num_gpu_blocks"] == "25,482"
+
+
+def test_what_is_typed_wins_over_its_control_and_stands_once():
+    params = {"command": "--gpu-memory-utilization=0.8 -tp 2", "tensor_parallel_size": "4"}
+    command = printed(**params).partition("\n")[0]
+    assert command == (
+        "dgx-1 $ vllm serve meta-llama/Llama-3.1-8B --gpu-memory-utilization=0.8 -tp 2"
+    )
+    # 2 x (0.8 x 80e9 - 8.03e9 - 4e9) B, 64 KiB a token on each GPU
+    assert figures(**params)["kv_pool_tokens"] == f"{int((64e9 - 12.03e9) // 65_536):,}"
+
+
+def test_the_controls_become_flags():
+    params = {"kv_cache_dtype": "fp8", "max_model_len": "32768", "prefix_caching": "off"}
+    command = printed(**params).partition("\n")[0]
+    assert "--max-model-len 32768 --kv-cache-dtype fp8" in command
+    assert command.endswith("--no-enable-prefix-caching")
+    assert "--no-enable-prefix-caching" not in printed(
+        command="--enable-prefix-caching", prefix_caching="off"
+    )
+
+
+def test_an_unknown_flag_gets_the_nearest_beside_the_box():
+    said = errors(command="--gpu-memory-utilisation 0.9")
+    assert "did you mean --gpu-memory-utilization" in said["command"]
+
+
+def test_an_unknown_model_gets_the_nearest_beside_the_box():
+    assert "llama-3.1-8b" in errors(command="vllm serve meta-llama/Llama-3.1-8")["command"].lower()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("--max-model-len", "needs a value"),
+        ("--max-model-len 200000", "at most 131072"),
+        ("--gpu-memory-utilization 90", "at most 1"),
+        ("--served-model-name 'oops", "not closed"),
+        ("--kv-cache-dtype fp7", "fp7"),
+        ("-tp 3", "divisible"),
+        ("--cpu-offload-gb 40", "more than the weights"),
+        ("x" * 5000, "4,000"),
+    ],
+)
+def test_what_vllm_would_not_take_is_said_beside_the_box(command, said):
+    assert said in errors(command=command)["command"]
+
+
+def test_markup_in_a_flag_is_shown_as_text():
+    command = "--served-model-name '<img src=x onerror=alert(1)>'"
+    html = json.loads(update("startup", json.dumps({"command": command})))["html"]
+    assert "<img" not in html
+    assert "&lt;img src=x" in html
+
+
+def test_the_bars_are_to_one_scale():
+    html = str(STARTUP.view(gpu_memory_utilization="0.4").picture)
+    widths = [part.partition("%")[0] for part in html.split("width:")[1:]]
+    assert [float(width) for width in widths] == pytest.approx([78.23, 100], abs=0.01)
