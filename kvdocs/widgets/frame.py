@@ -92,9 +92,7 @@ def inner(widget: Widget, params: Mapping[str, str], view: View) -> Element:
     )
 
 
-def element(
-    widget: Widget, *, ident: str, params: Mapping[str, str], state: Any = None
-) -> Element:
+def element(widget: Widget, *, ident: str, params: Mapping[str, str], state: Any = None) -> Element:
     """Return a whole `<kv-widget>` in its static form.
 
     Args:
