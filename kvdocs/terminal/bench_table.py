@@ -40,7 +40,7 @@ def _row(name: str, value: str) -> str:
 
 
 def _heading(text: str) -> str:
-    return f"-- {text} "
+    return f"-- {text}"
 
 
 def _summary(run: BenchRun, good: Sequence[RequestRecord]) -> list[str]:
