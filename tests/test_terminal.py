@@ -298,7 +298,7 @@ def test_nvidia_smi_names_its_gpus_and_explains_itself():
 def test_a_benchmark_takes_simulated_time_and_counts_on_the_metrics_page():
     served = play(SERVE)
     result = run(served.machine, "vllm bench serve --num-prompts 40 --random-output-len 50")
-    assert "Successful requests:                          40" in result.out
+    assert re.search(r"Successful requests: +40\n", result.out)
     seconds = float(re.search(r"Benchmark duration \(s\): +([\d.]+)", result.out)[1])
     assert result.machine.clock - served.machine.clock == pytest.approx(seconds + 1, abs=0.01)
     (server,) = read_metrics(run(result.machine, "curl -s localhost:8000/metrics").out).servers
@@ -318,7 +318,7 @@ def test_in_the_background_it_can_be_watched():
     assert "Running:" in run(busy, "sleep 10; tail -1 vllm.log").out
     done = run(busy, "wait")
     assert "[1]+  Done" in done.out
-    assert "Successful requests:                         300" in done.out
+    assert re.search(r"Successful requests: +300\n", done.out)
     assert "Successful" not in run(done.machine, "wait").out
 
 
@@ -738,9 +738,19 @@ def test_the_state_is_plain_json_and_round_trips():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "null", "[]", "{}", '{"version":2}', '{"version":1,"more":1}', '{"version":1,"num_gpus":99}',
-     '{"version":1,"server":{"words":1}}', '{"version":1,"clock":"x"}', "[" * 100_000],
-)  # fmt: skip
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"version":2}',
+        '{"version":1,"more":1}',
+        '{"version":1,"num_gpus":99}',
+        '{"version":1,"server":{"words":1}}',
+        '{"version":1,"clock":"x"}',
+        "[" * 100_000,
+    ],
+)
 def test_a_damaged_state_is_refused(text):
     with pytest.raises(TerminalError, match="begin anew"):
         from_json(text)
