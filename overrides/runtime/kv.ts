@@ -4,7 +4,10 @@ import { Intent, waitsForTap } from "./intent";
 import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
 import { defineWidget } from "./kv-widget";
+import { followProgress } from "./progress/index";
 import { Runtime } from "./runtime";
+import { defineShareControls } from "./share/controls";
+import { openLinks } from "./share/open";
 
 /** Once live, the rest of the standard library follows, unless data is to be saved. */
 function completeLibraryWhenLive(runtime: Runtime): void {
@@ -21,6 +24,9 @@ if (!customElements.get("kv-widget")) {
   defineWidget(runtime, new Intent(runtime));
   defineDrill(runtime);
   defineCell();
+  defineShareControls();
   completeLibraryWhenLive(runtime);
+  followProgress();
+  openLinks();
   Object.assign(globalThis, { kvRuntime: runtime });
 }
