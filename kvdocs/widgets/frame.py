@@ -74,7 +74,9 @@ def _folds(view: View) -> Element:
             "details",
             h("summary", "As Python"),
             h("pre", h("code", view.python), class_="kv-python", tabindex=0),
+            h("kv-copy"),
         ),
+        h("kv-link"),
         class_="kv-folds",
     )
 
