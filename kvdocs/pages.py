@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kvdocs.drills.frame import element as drill_element
 from kvdocs.drills.registry import get_drill
@@ -13,12 +14,14 @@ from kvdocs.widgets.frame import element
 from kvdocs.widgets.registry import get_widget
 
 
-def widget(name: str, *, ident: str | None = None, **params: str) -> Element:
+def widget(name: str, *, ident: str | None = None, state: Any = None, **params: str) -> Element:
     """Return a widget in its static form, ready to be printed into a page.
 
     Args:
         name: The widget's name.
         ident: The element's id; the widget's name when not given. Must be unique on a page.
+        state: For a simulation that the reader may change while it runs: the changes made so far,
+            as its views carry them; the widget's own when not given.
         **params: Parameters that differ from the widget's defaults, as text.
 
     Raises:
@@ -28,7 +31,7 @@ def widget(name: str, *, ident: str | None = None, **params: str) -> Element:
         >>> str(widget("gpu-memory"))[:39]
         '<kv-widget id="gpu-memory" name="gpu-me'
     """
-    return element(get_widget(name), ident=ident or name, params=params)
+    return element(get_widget(name), ident=ident or name, params=params, state=state)
 
 
 def drill(drill_id: str, *, ident: str | None = None, seed: int = 0) -> Element:

@@ -129,6 +129,7 @@ class JumpingEngine:
         if self.config.async_scheduling:
             due, scheduler.pending = scheduler.pending, batch
         seconds = self._timer.seconds(due.load)
+        scheduler.tally.add_work(due.load)
         self.clock += seconds
         scheduler.clock = self.clock
         finished = bool(scheduler.update_all(due, seconds))
@@ -142,7 +143,9 @@ class JumpingEngine:
         one before.
         """
         scheduler, late = self.scheduler, int(self.config.async_scheduling)
-        seconds = self._timer.seconds(scheduler.pending.load if late else scheduler.decode_load())
+        first = scheduler.pending.load if late else scheduler.decode_load()
+        seconds = self._timer.seconds(first)
+        scheduler.tally.add_work(first)
         start = self.clock = scheduler.clock = self.clock + seconds
         scheduler.tally_first_turn(seconds)
         load = scheduler.decode_load(1 - late)

@@ -165,6 +165,7 @@ class SteppingEngine:
         updated = self._output_is_due(batch)
         due = self._in_flight.popleft() if updated else Batch(0, 0)
         self.clock += self._timer.seconds(due.load)
+        self.scheduler.tally.add_work(due.load)
         self.scheduler.clock = self.clock
         finished = self._update(due)
         self._ended_unreported |= bool(finished)

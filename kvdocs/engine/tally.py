@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from kvdocs.engine.timer import StepLoad, StepTimer
+from kvdocs.engine.timer import NO_LOAD, StepLoad, StepTimer
 
 GAP_RESOLUTION: Final = 2.0**-15
 """Gaps are counted to this many seconds (31 µs)."""
@@ -70,6 +70,7 @@ class Tally:
         num_gaps: Number of all gaps.
         turns: Turns by the tokens they brought: prompts whose first token came, and outputs.
         lookups: Recent prefix-cache lookups.
+        work: The loads of all turns, summed up.
 
     Examples:
         >>> tally = Tally()
@@ -78,7 +79,7 @@ class Tally:
         ({8192: 3}, 0.75)
     """
 
-    __slots__ = ("gap_seconds", "gaps", "lookups", "num_gaps", "turns")
+    __slots__ = ("gap_seconds", "gaps", "lookups", "num_gaps", "turns", "work")
 
     def __init__(self) -> None:
         self.gaps: dict[int, int] = {}
@@ -86,6 +87,7 @@ class Tally:
         self.num_gaps = 0
         self.turns: dict[int, int] = {}
         self.lookups = RecentLookups()
+        self.work = NO_LOAD
 
     def add_gaps(self, seconds: float, count: int = 1) -> None:
         """Count gaps of one length.
@@ -113,8 +115,30 @@ class Tally:
         if tokens and count:
             self.turns[tokens] = self.turns.get(tokens, 0) + count
 
+    def add_work(self, load: StepLoad, steps: int = 1) -> None:
+        """Count the load of turns; from one to the next each request's context grows by a token.
+
+        Args:
+            load: The first turn's load.
+            steps: Number of turns.
+
+        Examples:
+            >>> tally = Tally()
+            >>> tally.add_work(StepLoad(2, 2, 100, 100), steps=3)  # 100, 102 and 104 tokens read
+            >>> tally.work
+            StepLoad(num_tokens=6, num_seqs=6, kv_tokens=306, query_key_pairs=306)
+        """
+        grown = load.num_seqs * (steps * (steps - 1) // 2)
+        work = self.work
+        self.work = StepLoad(
+            work.num_tokens + steps * load.num_tokens,
+            work.num_seqs + steps * load.num_seqs,
+            work.kv_tokens + steps * load.kv_tokens + grown,
+            work.query_key_pairs + steps * load.query_key_pairs + grown,
+        )
+
     def add_stretch(self, timer: StepTimer, load: StepLoad, steps: int, elapsed: float) -> None:
-        """Count the gaps of a stretch of decode steps, in each of which every request gets a token.
+        """Count the gaps and the work of decode steps, in each of which every request gets a token.
 
         Args:
             timer: What the steps were timed by; a longer context never takes it less time.
@@ -123,6 +147,7 @@ class Tally:
             elapsed: What they took together, in seconds.
         """
         count = load.num_seqs
+        self.add_work(load, steps)
         if steps < 2:
             self.add_gaps(elapsed, count * steps)
             self.add_turns(count, steps)
