@@ -313,6 +313,23 @@ def test_leaving_the_page_and_coming_back_keeps_the_machine_and_the_screen(
     expect(log(page).locator("samp").last).to_have_text("/home/dev/models")
 
 
+def test_a_line_that_was_never_answered_is_back_on_the_line_after_a_page_change(
+    page: Page, site: SiteServer
+):
+    site.faults.stalled.add("assets/kv/pyodide/pyodide.asm.wasm")
+    page.goto(site.url + PAGE)
+    field(page).fill("echo kept")
+    page.keyboard.press("Enter")
+    expect(field(page)).to_have_value("")
+    page.locator(".md-nav--primary a", has_text="Start").first.click()
+    page.wait_for_url(site.url)
+    page.go_back()
+    page.wait_for_url(f"**/{PAGE}")
+    expect(field(page)).to_have_value("echo kept")
+    assert "echo kept" not in log(page).inner_text()
+    site.faults.stalled.clear()
+
+
 def test_buttons_stand_in_for_keys_a_phone_lacks(browser: Browser, site: SiteServer):
     phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
     with browser.new_context(**phone) as context:
