@@ -99,6 +99,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
     """Name the theme's search dialog, which it leaves without a name for screen readers."""
+    if page.meta.get("template") == "embed.html":
+        return output
     dialog = 'data-md-component="search" role="dialog"'
     if dialog not in output:
         raise PluginError(
