@@ -8,8 +8,10 @@ from typing import Final
 from kvdocs.catalog import CatalogModel, get_gpu, get_model
 from kvdocs.flags import ServerFlags
 from kvdocs.gpu import Gpu
-from kvdocs.model import KVCost, kv_cost
+from kvdocs.model import KVCost, kv_cost, parse_config
 from kvdocs.sizing import Budget, Capacity, capacity, lesson_budget
+from kvdocs.sizing.budget import LESSON_TENSOR_PARALLEL_BYTES
+from kvdocs.timing import RooflineTimer, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,4 +120,112 @@ def size_lesson(
         budget=budget,
         cost=kv_cost(entry.model, kv_cache_dtype=kv_cache_dtype),
         capacity=capacity(entry.model, budget, flags),
+    )
+
+
+CONVERSATION_TOKENS: Final = 8192
+"""A long conversation of the lesson, in tokens."""
+LESSON_70B: Final = "meta-llama/Llama-3.1-70B"
+TP_SIZE: Final = 4
+"""GPUs that the lesson spreads the 70B model over."""
+TP_RESERVE_BYTES: Final = LESSON_TENSOR_PARALLEL_BYTES
+"""Bytes per GPU for NCCL and CUDA-graph buffers: this lesson's assumption, not a measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class LessonSize70B:
+    """What fits on four GPUs that share one 70B model, in the lesson's round numbers.
+
+    Attributes:
+        weights_bytes: Weights on all four together.
+        reserved_bytes: Workspace, CUDA context and tensor-parallel buffers on all four together.
+        requested_bytes: What vLLM may use of all four.
+        total_bytes: The memory of all four.
+        pool_bytes: Left for keys and values on all four; below 0 when nothing is.
+        bytes_per_token: Bytes of keys and values a token, all layers and heads, over all four.
+        conversation_bytes: Bytes of a conversation of `CONVERSATION_TOKENS`.
+        conversations: Whole conversations that fit at once.
+    """
+
+    weights_bytes: float
+    reserved_bytes: float
+    requested_bytes: float
+    total_bytes: float
+    pool_bytes: float
+    bytes_per_token: int
+    conversation_bytes: int
+    conversations: int
+
+
+def size_lesson_70b(
+    *, num_kv_heads: int = 8, reserve_bytes: float = TP_RESERVE_BYTES
+) -> LessonSize70B:
+    """Size Llama 3.1 70B on four of the lesson's GPUs (`--tensor-parallel-size 4`), in bf16.
+
+    Args:
+        num_kv_heads: KV heads of each layer: the model's own 8, or 64 as if it were MHA.
+        reserve_bytes: Bytes per GPU for NCCL and CUDA-graph buffers.
+
+    Raises:
+        KvdocsError: KV heads that cannot be shared out evenly, or a reserve that is none.
+
+    Examples:
+        >>> gqa, mha = size_lesson_70b(), size_lesson_70b(num_kv_heads=64)
+        >>> gqa.pool_bytes, gqa.conversations, mha.conversations
+        (130800000000, 48, 6)
+        >>> gqa.bytes_per_token, mha.bytes_per_token
+        (327680, 2621440)
+    """
+    entry = get_model(LESSON_70B)
+    config = {**entry.text_config, "num_key_value_heads": num_kv_heads}
+    cost = kv_cost(parse_config(config, name=LESSON_70B))
+    budget = lesson_budget(
+        get_gpu(LESSON.gpu),
+        weights_bytes=weights_bytes(entry),
+        tensor_parallel_size=TP_SIZE,
+        tensor_parallel_bytes=reserve_bytes,
+    )
+    pool = TP_SIZE * budget.kv_bytes
+    conversation = cost.bytes_per_token * CONVERSATION_TOKENS
+    return LessonSize70B(
+        weights_bytes=weights_bytes(entry),
+        reserved_bytes=TP_SIZE
+        * (budget.activation_bytes + budget.non_torch_bytes + budget.cuda_graph_bytes),
+        requested_bytes=TP_SIZE * budget.requested_bytes,
+        total_bytes=TP_SIZE * budget.total_bytes,
+        pool_bytes=pool,
+        bytes_per_token=cost.bytes_per_token,
+        conversation_bytes=conversation,
+        conversations=max(0, int(pool // conversation)),
+    )
+
+
+def lesson_timer(
+    *, model: str = LESSON.model, gpu: str = LESSON.gpu, kv_cache_dtype: str = "auto"
+) -> RooflineTimer:
+    """Return the timing model of the lesson's server.
+
+    Args:
+        model: Catalogue id.
+        gpu: Catalogue id.
+        kv_cache_dtype: `--kv-cache-dtype`.
+
+    Raises:
+        KvdocsError: An unknown model or GPU, or a cache dtype the model does not have.
+
+    Examples:
+        >>> from kvdocs.timing import SequenceWork
+        >>> step = lesson_timer().step_time([SequenceWork(new_tokens=1, context=4096)])
+        >>> str(step.binds)
+        'weights'
+    """
+    entry = get_model(model)
+    weights = Weights.from_config(
+        entry.text_config,
+        num_parameters=entry.num_parameters,
+        num_active_parameters=entry.num_active_parameters,
+        weight_bytes=entry.weight_bytes,
+    )
+    return RooflineTimer(
+        model=entry.model, weights=weights, gpu=get_gpu(gpu), kv_cache_dtype=kv_cache_dtype
     )

@@ -32,7 +32,7 @@ LESSON_FIELDS: Final = (
     "description",
 )
 """Front matter every lesson page must have."""
-BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell")
+BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal")
 """Custom elements that stand as blocks of their own."""
 
 _session = ""
@@ -99,6 +99,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
     """Name the theme's search dialog, which it leaves without a name for screen readers."""
+    if page.meta.get("template") == "embed.html":
+        return output
     dialog = 'data-md-component="search" role="dialog"'
     if dialog not in output:
         raise PluginError(

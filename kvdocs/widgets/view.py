@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from kvdocs.html import Element, h
 
@@ -80,6 +82,10 @@ class View:
         table: The same data as a table.
         python: The `kvdocs` call that makes the same figures.
         announce: One sentence for screen readers after a change.
+        state: What a running simulation must be handed with its next update, as plain JSON; None
+            for a widget whose parameters say all.
+        params: Parameters that the controls show instead of what was sent: those in force at the
+            moment drawn.
     """
 
     title: str
@@ -89,6 +95,8 @@ class View:
     table: Table
     python: str
     announce: str
+    state: Any = None
+    params: Mapping[str, str] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         """Show picture, figures and words in a notebook or a page's block."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kvdocs.errors import KvdocsError, ParameterError
 from kvdocs.widgets.controls import Control
@@ -21,12 +22,16 @@ class Widget:
             arguments always give the same view.
         adapt: For controls whose limits depend on another's value: from all parameters to the
             controls to show. Names, their order and the defaults are those of `controls`.
+        start: For a simulation that the reader may change while it runs: the state it starts
+            with, as plain JSON. `draw` is then also called with `state`, and its view carries the
+            state to be handed back with the next update.
     """
 
     name: str
     controls: tuple[Control, ...]
     draw: Callable[..., View]
     adapt: Callable[[Mapping[str, str]], tuple[Control, ...]] | None = None
+    start: Any = None
 
     def controls_for(self, params: Mapping[str, str]) -> tuple[Control, ...]:
         """Return the controls as they are for these (complete) parameters."""
@@ -63,10 +68,11 @@ class Widget:
                 errors[error.name] = str(error)
         return values, errors
 
-    def view(self, **params: str) -> View:
+    def view(self, state: Any = None, /, **params: str) -> View:
         """Draw the widget.
 
         Args:
+            state: The state its last view carried; its start when None.
             **params: Parameter values as text; defaults stand in for those not given.
 
         Raises:
@@ -75,7 +81,13 @@ class Widget:
         values, errors = self.read(self.complete(params))
         for name, message in errors.items():
             raise ParameterError(message, name=name)
-        return self.draw(**values)
+        return self.drawn(values, state)
+
+    def drawn(self, values: Mapping[str, object], state: Any) -> View:
+        """Draw values that were read, with the state if the widget has one."""
+        if self.start is None:
+            return self.draw(**values)
+        return self.draw(**values, state=self.start if state is None else state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +105,14 @@ class Drawn:
     errors: dict[str, str]
 
 
-def draw(widget: Widget, params: Mapping[str, str]) -> Drawn:
-    """Draw a widget, turning every refusal into a message at its control."""
+def draw(widget: Widget, params: Mapping[str, str], state: Any = None) -> Drawn:
+    """Draw a widget, turning every refusal into a message at its control.
+
+    Args:
+        widget: The widget.
+        params: Its parameters, those that differ from the defaults.
+        state: The state that its last view carried; its start when None.
+    """
     try:
         complete = widget.complete(params)
     except ParameterError as error:
@@ -103,7 +121,8 @@ def draw(widget: Widget, params: Mapping[str, str]) -> Drawn:
     if errors:
         return Drawn(complete, None, errors)
     try:
-        return Drawn(complete, widget.draw(**values), {})
+        view = widget.drawn(values, state)
+        return Drawn(complete | dict(view.params), view, {})
     except ParameterError as error:
         return Drawn(complete, None, {error.name: str(error)})
     except KvdocsError as error:

@@ -6,19 +6,26 @@ import { FileTooLarge, asParams, setValues, showErrors, valuesOf } from "./form"
 import type { Intent } from "./intent";
 import type { Answer, Params } from "./messages";
 import { morphContent } from "./morph";
+import { Player } from "./player";
 import { Interrupted, type Runtime } from "./runtime";
+import { LinkProblem, textsIn } from "./share/link";
+import { pythonUp } from "./share/shareable";
 import { showStatus } from "./status";
+import { isRecord } from "./values";
 
 type Values = ReadonlyMap<string, string | File>;
 
 /** Define the element; it stays static until this is called. */
 export function defineWidget(runtime: Runtime, intent: Intent): void {
   class KvWidget extends HTMLElement {
-    /** The newest values not yet shown: those asked for while another answer was awaited. */
-    #wanted: Values | undefined;
+    /** True when the form holds what is not yet asked for: it changed while an answer was awaited. */
+    #wanted = false;
     #asking = false;
     /** The values last asked for: `change` repeats what `input` has told. */
     #asked: Values | undefined;
+    /** What a running simulation handed over with its last answer. */
+    #state: unknown;
+    #player: Player | undefined;
     #disconnected: AbortController | undefined;
 
     connectedCallback(): void {
@@ -29,6 +36,8 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
         form.reset(); // a browser that kept old values would show them beside a picture of others
         for (const fields of form.querySelectorAll("fieldset")) fields.disabled = false;
       }
+      this.#state = startingState(this);
+      this.#player = Player.of(this, signal);
       this.addEventListener("input", () => this.#changed(), { signal });
       this.addEventListener("change", () => this.#changed(), { signal });
       this.addEventListener("submit", (event) => this.#submitted(event), { signal });
@@ -43,7 +52,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     disconnectedCallback(): void {
       intent.unwatch(this);
       this.#disconnected?.abort();
-      this.#wanted = undefined;
+      this.#wanted = false;
     }
 
     get #form(): HTMLFormElement | null {
@@ -58,6 +67,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
       this.setAttribute("state", runtime.state === "idle" ? "static" : runtime.state);
       this.#showStatus();
       if (runtime.state === "live") void this.#askWanted();
+      if (runtime.state === "failed") this.#player?.pause();
     }
 
     #showStatus(): void {
@@ -66,9 +76,8 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
 
     #changed(): void {
       if (!this.#form) return;
-      const values = valuesOf(this.#form);
-      if (!this.#wanted && this.#asked && sameValues(values, this.#asked)) return;
-      this.#wanted = values;
+      if (!this.#wanted && this.#asked && sameValues(valuesOf(this.#form), this.#asked)) return;
+      this.#wanted = true;
       if (runtime.state === "idle") void runtime.start();
       void this.#askWanted();
     }
@@ -78,9 +87,34 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
       this.#changed();
     }
 
+    /** What a link carries: the controls' values and, where there is one, the simulation's state. */
+    async sharedState(): Promise<unknown> {
+      const params = this.#form ? await asParams(valuesOf(this.#form)) : {};
+      return this.#state === undefined ? { params } : { params, state: this.#state };
+    }
+
+    /** Show a link's state. Python is asked, not the form: limits of controls may depend on it. */
+    async openState(shared: unknown): Promise<void> {
+      const params = textsIn(shared, "params");
+      if (!(await pythonUp(runtime))) {
+        throw new LinkProblem("Python did not start, so the picture stands as it was built and not as in the link.");
+      }
+      if (!this.#form || !this.isConnected) return;
+      prepareCharts(this);
+      const state = isRecord(shared) ? shared.state : undefined;
+      const answer = await runtime.update(this.getAttribute("name") ?? "", params, state ?? this.#state);
+      if (answer.html === null) throw new LinkProblem(refusal(answer.errors));
+      this.#player?.pause();
+      this.#wanted = false;
+      this.#show(answer, valuesOf(this.#form));
+      this.#asked = valuesOf(this.#form);
+    }
+
     #reset(event: Event): void {
       if (!this.#form) return;
       event.preventDefault(); // a morph moves the form's own defaults; ours stay
+      this.#player?.pause();
+      this.#state = startingState(this);
       setValues(this.#form, JSON.parse(this.dataset.params ?? "{}") as Params);
       this.#changed();
     }
@@ -90,33 +124,37 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
       if (this.#asking) return;
       this.#asking = true;
       try {
-        while (this.#wanted && runtime.state === "live" && this.isConnected) {
-          const values = this.#wanted;
-          this.#wanted = undefined;
-          this.#asked = values;
-          await this.#ask(values);
+        while (this.#wanted && runtime.state === "live" && this.isConnected && this.#form) {
+          this.#wanted = false;
+          // Read only now: the last answer may have set controls that the reader has not touched.
+          this.#asked = valuesOf(this.#form);
+          await this.#ask(this.#asked);
         }
       } finally {
         this.#asking = false;
       }
+      if (!this.#wanted) this.#player?.shown();
     }
 
     async #ask(values: Values): Promise<void> {
       prepareCharts(this);
       try {
-        const answer = await runtime.update(this.getAttribute("name") ?? "", await asParams(values));
+        const name = this.getAttribute("name") ?? "";
+        const answer = await runtime.update(name, await asParams(values), this.#state);
         if (this.isConnected) this.#show(answer, values);
       } catch (error) {
-        if (error instanceof Interrupted) this.#wanted ??= values;
+        if (error instanceof Interrupted) this.#wanted = true;
         else this.#showErrors(messagesOf(error));
       }
     }
 
     #show(answer: Answer, values: Values): void {
       if (answer.html !== null) {
+        this.#state = answer.state;
         morphContent(this, answer.html, values);
         void redraw(this);
-        announce(answer.announce);
+        if (this.#player) this.#player.say(answer.announce);
+        else announce(answer.announce);
       }
       this.#showErrors(answer.errors);
       if (performance.getEntriesByName("kv:first-update").length === 0) {
@@ -126,15 +164,26 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
 
     #showErrors(errors: Readonly<Record<string, string>>): void {
       if (this.#form) showErrors(this.#form, errors);
-      announce(Object.values(errors).join(" "));
+      const messages = Object.values(errors);
+      if (messages.length > 0) this.#player?.pause();
+      announce(messages.join(" "));
     }
   }
 
   customElements.define("kv-widget", KvWidget);
 }
 
+function startingState(widget: HTMLElement): unknown {
+  return widget.dataset.state === undefined ? undefined : JSON.parse(widget.dataset.state);
+}
+
 function sameValues(some: Values, others: Values): boolean {
   return some.size === others.size && [...some].every(([name, value]) => others.get(name) === value);
+}
+
+function refusal(errors: Readonly<Record<string, string>>): string {
+  const reason = Object.values(errors)[0] ?? "";
+  return `This link does not fit this picture, which stands as it was built: ${reason}`;
 }
 
 function messagesOf(error: unknown): Record<string, string> {

@@ -22,6 +22,8 @@ export interface Answer {
   readonly html: string | null;
   readonly announce: string;
   readonly errors: Readonly<Record<string, string>>;
+  /** What a running simulation wants handed back with its next update. */
+  readonly state?: unknown;
 }
 
 export interface Started {
@@ -54,7 +56,7 @@ export interface Outcome {
 /** The worker's side of the conversation. */
 export interface PythonWorker {
   start(mode: StartMode, report: (progress: Progress) => void): Promise<Started>;
-  update(name: string, params: Params): Promise<Answer>;
+  update(name: string, params: Params, state?: unknown): Promise<Answer>;
   /** Run a block; `emit` is told what it prints, while it runs. */
   runBlock(request: BlockRequest, emit: (stream: StreamName, text: string) => void): Promise<Outcome>;
   /** Call a function of the package with plain values; it returns JSON. */

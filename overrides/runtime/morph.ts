@@ -4,8 +4,11 @@ import { Idiomorph } from "idiomorph";
 
 import { keepDrawing } from "./chart-places";
 import { fieldsOf, valueOf } from "./form";
+import { lessMotion } from "./player";
 
 const MARKED_MS = 600;
+/** What scripts draw themselves: the status line, a player's buttons, links and copies. */
+const OURS = ".kv-status, [data-act], kv-link, kv-copy";
 const VALUE_ATTRIBUTES = new Set(["value", "checked", "selected"]);
 
 /**
@@ -26,7 +29,7 @@ export function morphContent(
     ignoreActiveValue: true,
     callbacks: {
       beforeNodeMorphed: (old, updated) =>
-        !(old instanceof Element && old.matches(".kv-status")) && !keepDrawing(old, updated),
+        !(old instanceof Element && old.matches(OURS)) && !keepDrawing(old, updated),
       beforeAttributeUpdated: (name, element) => {
         if (name === "disabled") return !(element instanceof HTMLFieldSetElement);
         if (name === "open") return !(element instanceof HTMLDetailsElement);
@@ -62,9 +65,9 @@ function figuresOf(widget: HTMLElement): Map<string, string> {
   return figures;
 }
 
-/** Mark what changed for a moment, unless the reader asked for less motion. */
+/** Mark what changed for a moment, unless it changes all the time or the reader asked for less motion. */
 function markChanged(widget: HTMLElement, before: ReadonlyMap<string, string>): void {
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  if (widget.hasAttribute("playing") || lessMotion()) return;
   for (const element of widget.querySelectorAll<HTMLElement>("[data-figure]")) {
     if (before.get(element.dataset.figure ?? "") === element.textContent) continue;
     element.classList.add("kv-changed");

@@ -18,8 +18,8 @@ type Report = (progress: Progress) => void;
 
 export interface Python extends Started {
   readonly pyodide: PyodideAPI;
-  /** `kvdocs.widgets.browser.update`: a widget's name and parameters (JSON) to its answer (JSON). */
-  readonly update: (name: string, params: string) => string;
+  /** `kvdocs.widgets.browser.update`: name, parameters (JSON) and, where there is one, state (JSON) to the answer (JSON). */
+  readonly update: (name: string, params: string, ...state: string[]) => string;
 }
 
 /** Start Python; a snapshot that is missing, damaged or of another build costs time, not the start. */

@@ -47,9 +47,9 @@ export class Runtime extends EventTarget {
     await this.start();
   }
 
-  /** Ask Python for a widget's new picture. */
-  update(name: string, params: Params): Promise<Answer> {
-    return this.#ask((remote) => remote.update(name, params));
+  /** Ask Python for a widget's new picture; `state` is what its last answer carried, if anything. */
+  update(name: string, params: Params, state?: unknown): Promise<Answer> {
+    return this.#ask((remote) => remote.update(name, params, state));
   }
 
   /** Call a function of the package, which answers in JSON, with plain values. */

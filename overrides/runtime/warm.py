@@ -19,6 +19,7 @@ for module in LIBRARY.split():
 
 from kvdocs.drills.browser import show  # noqa: E402 - timed and kept apart from the library
 from kvdocs.drills.registry import DRILLS  # noqa: E402
+from kvdocs.terminal.browser import complete, run  # noqa: E402
 from kvdocs.widgets.browser import update  # noqa: E402
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
@@ -41,5 +42,19 @@ for name, widget in WIDGETS.items():
 
 for name in DRILLS:
     drawn = zlib.crc32(show(name, 0).encode(), drawn)
+
+state = '{"version":1}'
+for line in (
+    "vllm serve Llama-3.1-8B --gpu-memory-utilization 0.4",
+    "vllm serve Llama-3.1-8B --gpu-memory-utilization 0.9; nvidia-smi; nvidia-smi -q",
+    "vllm bench serve --num-prompts 20 --request-rate 10; tail vllm.log | grep KV",
+    "curl -s localhost:8000/metrics | head -3; ls models/L*; cat README.txt; help",
+    "kvdocs size llama-3.1-8b; kvdocs fit llama-3.1-8b --gpu h100; kvdocs gpus; kvdocs models",
+    "cat vllm.log | kvdocs explain -; kill 118",
+):
+    answer = run(state, line)
+    drawn = zlib.crc32(answer.encode(), drawn)
+    state = json.loads(answer)["machine"]
+drawn = zlib.crc32(complete(state, "vllm serve Llama-3.1-8B --kv").encode(), drawn)
 
 drawn  # noqa: B018 - the build reads it

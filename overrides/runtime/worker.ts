@@ -27,8 +27,9 @@ class Worker implements PythonWorker {
     return { mode: came };
   }
 
-  async update(name: string, params: Params): Promise<Answer> {
-    return JSON.parse(this.#running().update(name, JSON.stringify(params))) as Answer;
+  async update(name: string, params: Params, state?: unknown): Promise<Answer> {
+    const states = state === undefined ? [] : [JSON.stringify(state)];
+    return JSON.parse(this.#running().update(name, JSON.stringify(params), ...states)) as Answer;
   }
 
   async call(module: string, name: string, args: readonly Plain[]): Promise<string> {
