@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench import sizing, startup, startup_log
+from bench import sizing, startup, startup_log, widget_step
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "build" / "bench.json"
@@ -24,6 +24,7 @@ SITE: Final = ROOT / "site"
 BENCHES: Final[dict[str, tuple[Callable[[], Any], Callable[[Any], str]]]] = {
     "sizing": (sizing.measure, sizing.table),
     "startup_log": (startup_log.measure, startup_log.table),
+    "widget_step": (lambda: widget_step.measure([]), widget_step.table),
     "startup": (lambda: startup.measure(SITE), startup.table),
 }
 """Name to what measures and what prints."""
