@@ -31,7 +31,7 @@ PROMPTS: Final[dict[str, Lengths]] = {
 LIVE: Final = ("rate", "prompts", "output", "max_num_seqs")
 """Parameters that may change while the server runs."""
 _MOST_CHANGES: Final = 200
-_MOST_HISTORIES: Final = 8
+_MOST_HISTORIES: Final = 32
 _MOST_PER_S: Final = 20.0
 _MOST_SEQS: Final = 256
 

@@ -17,7 +17,7 @@ from kvdocs.widgets.widget import Widget
 
 WINDOW_S: Final = 20
 """Seconds over which figures are averaged."""
-_LABELLED: Final = 0.026
+_LABELLED: Final = 0.036
 """Share of the pool from which a request's number is written on it, where the place is wide."""
 _LABELLED_NARROW: Final = 0.075
 """The same on a phone."""

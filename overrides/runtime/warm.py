@@ -35,12 +35,20 @@ def checksum(name: str, params: dict[str, str], start: int) -> int:
         raise
 
 
+def forget_runs() -> None:
+    """Drop what simulations keep of a run: the browser makes it anew when it is looked at."""
+    for held in gc.get_objects():
+        if isinstance(held, _lru_cache_wrapper) and held.__module__.startswith("kvdocs.widgets."):
+            held.cache_clear()
+
+
 drawn = 0
 for name, widget in WIDGETS.items():
     drawn = checksum(name, {}, drawn)
     for control in widget.controls:
         for value, _ in getattr(control, "options", ()):
             drawn = checksum(name, {control.name: value}, drawn)
+    forget_runs()
 
 for name in DRILLS:
     drawn = zlib.crc32(show(name, 0).encode(), drawn)
@@ -58,9 +66,5 @@ for line in (
     drawn = zlib.crc32(answer.encode(), drawn)
     state = json.loads(answer)["machine"]
 drawn = zlib.crc32(complete(state, "vllm serve Llama-3.1-8B --kv").encode(), drawn)
-
-for held in gc.get_objects():  # what simulations keep of a run is made anew in the browser
-    if isinstance(held, _lru_cache_wrapper) and held.__module__.startswith("kvdocs.widgets."):
-        held.cache_clear()
 
 drawn  # noqa: B018 - the build reads it
