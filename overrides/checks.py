@@ -23,6 +23,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
+from new_lesson import PLACEHOLDER
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LESSON_NUMBERS: Final = ("step", "part", "minutes")
@@ -73,6 +74,7 @@ _problems: list[Problem] = []
 _places: dict[str, list[tuple[str, int]]] = {}
 """By page and element id: the fences that printed it."""
 _source = Source("", "", 0)
+_publishing = True
 
 
 # --- one class of check a function ----------------------------------------------------------------
@@ -94,8 +96,16 @@ def check_front_matter(source: Source, meta: Mapping[str, Any]) -> Iterator[Prob
             yield Problem(source.file, line, f"{name} must be a text; put it in quotes")
 
 
+def check_written(source: Source) -> Iterator[Problem]:
+    """Nothing of a new page's template is left where the author's words belong."""
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        if PLACEHOLDER in line:
+            name = line.partition(":")[0].strip()
+            yield Problem(source.file, number, f"{name} is still the template's; write yours")
+
+
 def check_failure(source: Source, line: int, told: str) -> Problem:
-    """An executed fence or figure ran to its end: an unknown widget or drill is an exception too."""
+    """An executed fence or figure ends well; an unknown widget or drill is an exception too."""
     frames = _FRAME.findall(told)
     lines = [text.strip() for text in told.strip().splitlines() if text.strip()]
     reason = lines[-1] if lines else "it failed"
@@ -155,6 +165,12 @@ def check_drills(drills: Mapping[str, Any]) -> Iterator[Problem]:
 # --- MkDocs' events -------------------------------------------------------------------------------
 
 
+def on_startup(command: str, dirty: bool) -> None:  # noqa: ARG001, FBT001
+    """An author who serves a new page may look at it before its words are written."""
+    global _publishing  # noqa: PLW0603 - MkDocs tells the command only here
+    _publishing = command != "serve"
+
+
 @event_priority(-100)
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Forget the last build, and listen to what fences and figures do."""
@@ -183,6 +199,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     _source = source_of(page, config, markdown)
     if page.file.src_uri.startswith("lessons/"):
         _problems.extend(check_front_matter(_source, page.meta))
+        if _publishing:
+            _problems.extend(check_written(_source))
     lines = [fence.line for fence in executed_fences(markdown)]
     return with_options(
         markdown, {line: f'{OPTION}="{line + _source.offset + 1}"' for line in lines}

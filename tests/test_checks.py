@@ -1,4 +1,7 @@
-"""Each mistake an author can make stops the build, with file and line. Tiny sites, built in process."""
+"""Each mistake an author can make stops the build, with file and line.
+
+The sites are tiny and built in process.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class Site:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 
-    def build(self, *nav: str) -> None:
+    def build(self, *nav: str, command: str = "build") -> None:
         pages = sorted(
             p.relative_to(self.root / "docs").as_posix() for p in (self.root / "docs").rglob("*.md")
         )
@@ -72,7 +75,7 @@ class Site:
         text = CONFIG.format(overrides=OVERRIDES.as_posix(), nav=lines)
         (self.root / "mkdocs.yml").write_text(text, encoding="utf-8")
         config = load_config(str(self.root / "mkdocs.yml"))
-        config.plugins.on_startup(command="build", dirty=False)
+        config.plugins.on_startup(command=command, dirty=False)
         build(config)
 
     def problems(self, *nav: str) -> list[str]:
@@ -88,7 +91,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     (tmp_path / "theme" / "main.html").write_text("<html><body>{{ page.content }}</body></html>")
     (tmp_path / "tiny_hook.py").write_text(HOOK)
     yield Site(tmp_path)
-    for name in ("cells", "fences", "hooks", "checks", "tiny_hook"):
+    for name in ("cells", "fences", "hooks", "checks", "new_lesson", "tiny_hook"):
         sys.modules.pop(name, None)
 
 
@@ -193,7 +196,7 @@ def test_missing_front_matter_is_told(site: Site, name: str):
     ],
 )
 def test_front_matter_of_another_kind_is_told(site: Site, line: str, told: str):
-    name = line.split(":")[0]
+    name = line.partition(":")[0]
     lines = FRONT.format(step=1).splitlines()
     site.page("\n".join(line if old.startswith(f"{name}:") else old for old in lines) + "\n\nx\n")
     (problem,) = site.problems()
@@ -244,6 +247,15 @@ def test_a_nested_navigation_is_read_too(checks: ModuleType):
     ]
 
 
+def test_a_new_page_can_be_served_as_it_is_and_not_be_published(site: Site, checks: ModuleType):
+    made = sys.modules["new_lesson"].new_lesson(site.root / "docs", step=7, part=2, title="Ways: 1")
+    site.build(command="serve")
+    problems = site.problems()
+    name = made.relative_to(site.root).as_posix()
+    assert problems[0] == f"{name}:3: description is still the template's; write yours"
+    assert len(problems) == made.read_text().count(checks.PLACEHOLDER)
+
+
 def no_solution(_: object) -> tuple[str, ...]:
     return (" ",)
 
@@ -266,7 +278,7 @@ def test_all_problems_are_told_at_once(site: Site):
     site.page(FRONT.format(step=1).replace("takeaway: Because.\n", "") + fence("1/0"))
     site.page(FRONT.format(step=1) + widget('"gone"'), "lessons/two.md")
     problems = site.problems("gone.md")
-    assert [problem.split(":")[0] for problem in problems] == [
+    assert [problem.split(":", 1)[0] for problem in problems] == [
         "docs/lessons/one.md",
         "docs/lessons/one.md",
         "docs/lessons/two.md",

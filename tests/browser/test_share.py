@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from kvdocs.drills.registry import DRILLS, get_drill
 from kvdocs.widgets.registry import WIDGETS
+from kvdocs.widgets.widget import Widget, draw
 from tests.browser.site_server import SiteServer
 
 pytestmark = pytest.mark.browser
@@ -23,8 +26,11 @@ ALL_WIDGETS = "reference/widgets/"
 EVIL = '<img src=x onerror="window.hacked = 1">'
 NO_CLIPBOARD = """Object.defineProperty(navigator, "clipboard", { value: undefined });
   Document.prototype.execCommand = () => false"""
-FIELDS = """form => Object.fromEntries([...form.elements].filter(e => e.name && e.type !== "file"
-  && (e.type !== "radio" || e.checked)).map(e => [e.name, e.type === "checkbox" ? e.checked : e.value]))"""
+
+
+SITE = ROOT / "site"
+PAGES = sorted(page.parent.relative_to(SITE).as_posix() for page in SITE.rglob("index.html"))
+PATHS = ["" if page == "." else f"{page}/" for page in PAGES]
 
 
 def packed(*content: object) -> str:
@@ -57,95 +63,79 @@ def settled(page: Page) -> None:
 
 def in_view(element: Locator) -> bool:
     return element.evaluate(
-        "e => { const { top } = e.getBoundingClientRect(); return top > -5 && top < innerHeight / 2 }"
+        "e => { const y = e.getBoundingClientRect().top; return y > -5 && y < innerHeight / 2 }"
     )
 
 
-@pytest.fixture(scope="module")
-def shared_page(browser: Browser, built_site: SiteServer):
-    """One page with all live pictures, Python up, for the tests that only read from it."""
-    with browser.new_context() as context:
-        context.add_init_script(NO_CLIPBOARD)
-        page = context.new_page()
-        page.goto(built_site.url + ALL_WIDGETS)
-        expect(page.locator("html")).to_have_attribute("data-kv-runtime", "live")
-        yield page
-
-
-def moved(widget: Locator) -> None:
-    """Change every control of a widget that can be changed by hand, to its last choice."""
-    widget.locator("form").evaluate(
-        """form => { for (const field of form.elements) {
-             if (!field.name) continue;
-             if (field.type === "range") field.value = Math.max(field.min, field.max - field.step);
-             else if (field.tagName === "SELECT") field.selectedIndex = field.options.length - 1;
-             else if (field.type === "checkbox") field.checked = !field.checked;
-           }
-           form.dispatchEvent(new Event("input", { bubbles: true })) }"""
+def choices(control: str) -> Iterator[str]:
+    """Other values that a control's HTML offers, the last first."""
+    yield from reversed(re.findall(r'<option value="([^"]+)"', control))
+    yield from (
+        reversed(re.findall(r'data-steps="([^"]+)"', control)[0].split())
+        if ("data-steps" in control)
+        else ()
     )
+    if 'type="range"' in control:
+        low, high = (re.findall(rf'{end}="([^"]+)"', control)[0] for end in ("min", "max"))
+        yield from (high, low)
+
+
+def another_state(widget: Widget) -> dict[str, str]:
+    """Change every parameter that can be changed without a refusal."""
+    params = widget.complete({})
+    for name in list(params):
+        control = next(one for one in widget.controls_for(params) if one.name == name)
+        for value in choices(str(control.element(params[name]))):
+            changed = params | {name: value}
+            if value != params[name] and draw(widget, changed, widget.start).view is not None:
+                params = changed
+                break
+    return params
 
 
 @pytest.mark.parametrize("name", WIDGETS)
-def test_a_link_to_a_widget_opens_the_same_picture(
-    browser: Browser, built_site: SiteServer, shared_page: Page, name: str
+def test_a_link_to_a_widget_opens_its_state_and_gives_the_same_link(
+    page: Page, site: SiteServer, name: str
 ):
-    widget = shared_page.locator(f"kv-widget[name={name}]")
-    asked = shared_page.evaluate("performance.getEntriesByName('kv:first-update').length")
-    before = widget.locator(".kv-frame").inner_text()
-    moved(widget)
-    expect(widget.locator(".kv-frame")).not_to_have_text(before, use_inner_text=True)
-    shared_page.evaluate("() => new Promise(done => setTimeout(done, 400))")
-    assert asked is not None
-    fields = widget.locator("form").evaluate(FIELDS)
-    figures = widget.locator(".kv-figures").inner_text()
-    python = widget.locator(".kv-python").text_content()
-    link = link_of(widget)
-    assert content_of(link)[:2] == [name, f"kv-widget {name}"]
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.goto(link)
-        settled(page)
-        opened = page.locator(f"kv-widget[name={name}]")
-        expect(opened.locator(".kv-figures")).to_have_text(figures, use_inner_text=True)
-        assert opened.locator("form").evaluate(FIELDS) == fields
-        assert opened.locator(".kv-python").text_content() == python
-        assert in_view(opened)
+    widget = WIDGETS[name]
+    params = another_state(widget)
+    assert params != widget.complete({})
+    page.add_init_script(NO_CLIPBOARD)
+    page.goto(
+        f"{site.url}embed/{name}/#kv=1.{packed(name, f'kv-widget {name}', {'params': params})}"
+    )
+    settled(page)
+    opened = page.locator("kv-widget")
+    view = draw(widget, params, widget.start).view
+    for figure in view.figures:
+        expect(opened.locator(f"[data-figure={figure.name}]")).to_have_text(figure.value)
+    expect(opened.locator(".kv-title")).to_have_text(view.title)
+    assert opened.locator(".kv-python").text_content() == view.python
+    assert in_view(opened)
+    ident, of, state = content_of(link_of(opened))
+    assert (ident, of) == (name, f"kv-widget {name}")
+    assert {key: state["params"][key] for key in params} == params
 
 
 @pytest.mark.parametrize("name", DRILLS)
-def test_a_link_to_a_drill_poses_its_numbers(
-    browser: Browser, site: SiteServer, page: Page, name: str
-):
-    page.goto(site.url)
-    posed = get_drill(name).pose(get_drill(name).pose(3).next_seed())
-    home = next(
-        (path for path in page_paths(page) if f'<kv-drill id="{name}"' in page_source(path)), None
-    )
+def test_a_link_to_a_drill_poses_its_numbers(page: Page, site: SiteServer, name: str):
+    home = next((path for path in PATHS if f'name="{name}"' in page_source(path)), None)
     if home is None:
         pytest.skip("this drill stands on no page yet")
-    with browser.new_context() as context:
-        context.add_init_script(NO_CLIPBOARD)
-        tab = context.new_page()
-        first = packed(name, f"kv-drill {name}", {"seed": str(posed.seed)})
-        tab.goto(f"{site.url}{home}#kv=1.{first}")
-        settled(tab)
-        drill = tab.locator(f"kv-drill[name={name}]")
-        expect(drill).to_have_attribute("seed", str(posed.seed))
-        expect(drill.locator("legend")).to_contain_text(posed.question.split("`")[0])
-        again = link_of(drill)
-        assert content_of(again) == [name, f"kv-drill {name}", {"seed": str(posed.seed)}]
-        assert in_view(drill)
-
-
-def page_paths(page: Page) -> list[str]:
-    site = ROOT / "site"
-    found = sorted(path.parent.relative_to(site).as_posix() for path in site.rglob("index.html"))
-    assert page.url
-    return ["" if path == "." else f"{path}/" for path in found]
+    posed = get_drill(name).pose(get_drill(name).pose(3).next_seed())
+    state = {"seed": str(posed.seed)}
+    page.add_init_script(NO_CLIPBOARD)
+    page.goto(f"{site.url}{home}#kv=1.{packed(name, f'kv-drill {name}', state)}")
+    drill = page.locator(f"kv-drill[name={name}]")
+    expect(drill).to_have_attribute("seed", str(posed.seed))
+    settled(page)
+    assert posed.question.split("`")[0] in drill.locator("legend").inner_text()
+    assert in_view(drill)
+    assert content_of(link_of(drill)) == [drill.get_attribute("id"), f"kv-drill {name}", state]
 
 
 def page_source(path: str) -> str:
-    return (ROOT / "site" / path / "index.html").read_text()
+    return (SITE / path / "index.html").read_text()
 
 
 def test_the_link_is_copied_where_the_browser_allows_it(
