@@ -9,6 +9,8 @@ import { NOT_KEPT, count, totalWords } from "./words";
 
 const PLACES = ".md-content :is(h2, h3, kv-widget, kv-drill, kv-cell)[id]";
 const PAUSE_MS = 800;
+/** Below the header: what stands above this line has been read. */
+const TOP_PX = 120;
 
 export function showStep(store: ProgressStore): void {
   const step = stepAt(pathOf(location.href));
@@ -84,7 +86,7 @@ export function notePlace(store: ProgressStore): void {
 
 function placeNow(): string {
   const passed = [...document.querySelectorAll(PLACES)].filter(
-    (place) => place.getBoundingClientRect().top < innerHeight * 0.4,
+    (place) => place.getBoundingClientRect().top < TOP_PX,
   );
   return window.scrollY < 50 ? "" : (passed.at(-1)?.id ?? "");
 }
