@@ -107,8 +107,8 @@ def _draw(rng: random.Random) -> Drain:
 def _question(p: Drain) -> str:
     return (
         f"Whole files come since second 40, and a queue grows. Go back to second {CHANGED_S}, "
-        f"change what helps, and let it run to second {LAST_S}: no more than {DRAINED} requests may "
-        f"wait there. {p.conditions}"
+        f"change what helps, and let it run to second {LAST_S}: no more than {DRAINED} requests "
+        f"may wait there. {p.conditions}"
     )
 
 
