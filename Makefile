@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export NO_MKDOCS_2_WARNING := 1
 SAY := @printf '\n== %s\n'
 
-.PHONY: help serve test site browser check lint format types docs-test unit-test browser-test bench lock wheels chromium setup clean
+.PHONY: help new-lesson serve test site browser check lint format types docs-test unit-test browser-test bench lock wheels chromium setup clean
 .DEFAULT_GOAL := help
 
 help: ## List the commands
@@ -24,6 +24,9 @@ site: setup browser ## Build the site into site/
 test: setup check site chromium ## Run every check and test: unit, docs, browser
 	$(SAY) "Tests: package, docs, Pyodide under Node, Chromium against the built site"
 	@$(BIN)/python -m pytest --markdown-docs --doctest-modules tests kvdocs docs README.md CONTRIBUTING.md
+
+new-lesson: setup ## Make a new step's page: make new-lesson STEP=12 PART=4 TITLE="…"
+	@$(BIN)/python overrides/new_lesson.py
 
 check: lint types ## Lint and check types, Python and TypeScript
 

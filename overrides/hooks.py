@@ -22,16 +22,6 @@ from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BROWSER_FILES: Final = ROOT / "build" / "browser"
-LESSON_FIELDS: Final = (
-    "step",
-    "part",
-    "part_title",
-    "minutes",
-    "question",
-    "takeaway",
-    "description",
-)
-"""Front matter every lesson page must have."""
 BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal")
 """Custom elements that stand as blocks of their own."""
 
@@ -67,7 +57,7 @@ def inline_figure(source: str, language: str, class_name: str, md: Markdown) -> 
     options: dict[str, Any] = {"html": True, "session": _session, "extra": {}}
     shown = formatter(f"print({source})", "python", "", options, md)
     if not shown.strip():
-        raise PluginError(f"{_session}: the inline figure `{source}` shows nothing")
+        raise PluginError(f"the inline figure `{source}` shows nothing")
     return f'<span class="{class_name}">{escape(str(shown).strip())}</span>'
 
 
@@ -86,19 +76,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Give all executed fences of the page one namespace; check a lesson's front matter."""
+    """Give all executed fences of the page one namespace."""
     global _session  # noqa: PLW0603 - markdown-exec's formatter is not told which page it is on
     _session = f"{page.file.src_uri}:{len(markdown)}"
-    if page.file.src_uri.startswith("lessons/"):
-        missing = [field for field in LESSON_FIELDS if field not in page.meta]
-        if missing:
-            raise PluginError(f"docs/{page.file.src_uri}: front matter lacks {', '.join(missing)}")
     lines = [fence.line for fence in executed_fences(markdown)]
     return with_options(markdown, dict.fromkeys(lines, f'session="{_session}"'))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
     """Name the theme's search dialog, which it leaves without a name for screen readers."""
+    if page.meta.get("template") == "embed.html":
+        return output
     dialog = 'data-md-component="search" role="dialog"'
     if dialog not in output:
         raise PluginError(

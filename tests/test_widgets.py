@@ -39,7 +39,8 @@ class TestEveryWidget:
         assert "<fieldset disabled>" in html
         for control in widget.controls:
             field = re.search(
-                rf'<div class="kv-control" data-control="{control.name}">(.*?)</div>',
+                rf'<div class="kv-control" data-control="{control.name}"[^>]*>'
+                r'(.*?)(?=<div class="kv-control"|</fieldset>)',
                 html,
                 re.DOTALL,
             )

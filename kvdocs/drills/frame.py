@@ -61,7 +61,8 @@ def _foot(posed: Posed[Any]) -> Element:
         class_="kv-another",
         data_next=posed.next_seed(),
     )
-    return h("div", another, h("p", STATIC_STATUS, class_="kv-status"), class_="kv-drill-foot")
+    status = h("p", STATIC_STATUS, class_="kv-status")
+    return h("div", another, h("kv-link"), status, class_="kv-drill-foot")
 
 
 def inner(posed: Posed[Any]) -> tuple[Element, ...]:

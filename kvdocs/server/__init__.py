@@ -4,14 +4,16 @@
 end; `Server.open` gives a `Simulation` to run and look at step by step; `LiveServer` lets load and
 limits change while time goes forth and back.
 
-    adapt, arrivals    workloads         records, run     what came of them
-    start, server      the server        page, story      metrics page, one request's story
-    simulation         the loop          live             for playing
+    adapt, arrivals         workloads       records, run    what came of them
+    start, server, lesson   the server      page, story     metrics page, one request's story
+    simulation              the loop        live            for playing
 """
 
 from kvdocs.server.adapt import to_prompt, to_spec
 from kvdocs.server.arrivals import ListedArrivals
+from kvdocs.server.lesson import lesson_server
 from kvdocs.server.live import LIMITS, Change, LiveArrivals, LiveServer, Load
+from kvdocs.server.page import snapshot
 from kvdocs.server.records import FinishReason, RequestRecord, Sample
 from kvdocs.server.run import Latency, ServerRun
 from kvdocs.server.server import Server
@@ -34,6 +36,8 @@ __all__ = [
     "ServerRun",
     "Simulation",
     "check_limits",
+    "lesson_server",
+    "snapshot",
     "start_server",
     "to_prompt",
     "to_spec",

@@ -143,6 +143,7 @@ class _Checkpoint:
     state: bytes
 
 
+_MOST_KEPT: Final = 128
 _Timeline: TypeAlias = list[_Checkpoint]
 
 
@@ -178,7 +179,7 @@ class LiveServer:
         seed: int = 0,
         engine: EngineKind = EngineKind.STEPPING,
         interval_s: float = 1.0,
-        checkpoint_s: float = 5.0,
+        checkpoint_s: float = 2.0,
     ) -> None:
         check_limits(config)
         if checkpoint_s <= 0:
@@ -228,10 +229,18 @@ class LiveServer:
             simulation.run_until(stop)
             if not any(kept.time == stop and kept.changes == seen for kept in self._kept):
                 self._kept.append(self._keep(simulation, stop, seen))
+                self._thin_out(seen)
             stop += every
         simulation.run_until(until)
         self._current = (simulation, until, seen)
         return until
+
+    def _thin_out(self, seen: tuple[Change, ...]) -> None:
+        """Forget states off the present path when there are too many, then every second one."""
+        if len(self._kept) <= _MOST_KEPT:
+            return
+        path = [kept for kept in self._kept if seen[: len(kept.changes)] == kept.changes]
+        self._kept = path if len(path) <= _MOST_KEPT // 2 else path[::2]
 
     def _nearest(
         self, time: float, wanted: tuple[Change, ...]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -12,7 +13,9 @@ from kvdocs.engine import EngineConfig
 from kvdocs.engine.events import Counters
 from kvdocs.engine.tally import GAP_RESOLUTION, Tally
 from kvdocs.metrics import EngineSnapshot
+from kvdocs.server.page import snapshot
 from kvdocs.server.records import FinishReason, RequestRecord, Sample
+from kvdocs.server.simulation import Simulation
 from kvdocs.stats_log import StatsLine
 
 
@@ -70,7 +73,7 @@ def latency(values: Iterable[float | None]) -> Latency | None:
         return None
     return Latency(
         count=len(known),
-        mean=sum(known) / len(known),
+        mean=math.fsum(known) / len(known),  # exact: `sum` differs between versions of Python
         p50=percentile(known, 0.5),
         p90=percentile(known, 0.9),
         p99=percentile(known, 0.99),
@@ -132,7 +135,9 @@ class ServerRun:
         counters: What the engine counted.
         tally: Gaps between tokens, and tokens per turn.
         end_s: When the last request ended.
-        snapshot: The metrics page's figures at the end.
+        simulation: The server at the end.
+        model_name: What the metrics page calls the model.
+        cache_config: Labels of `vllm:cache_config_info`.
         stories: Sentences about each request that was watched, by id.
     """
 
@@ -143,8 +148,15 @@ class ServerRun:
     counters: Counters
     tally: Tally
     end_s: float
-    snapshot: EngineSnapshot
+    simulation: Simulation
+    model_name: str
+    cache_config: Mapping[str, str]
     stories: dict[str, tuple[str, ...]]
+
+    @cached_property
+    def snapshot(self) -> EngineSnapshot:
+        """The metrics page's figures at the end."""
+        return snapshot(self.simulation, model_name=self.model_name, cache_config=self.cache_config)
 
     @cached_property
     def finished(self) -> tuple[RequestRecord, ...]:

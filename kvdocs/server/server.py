@@ -121,7 +121,9 @@ class Server:
             counters=simulation.counters,
             tally=simulation.tally,
             end_s=max((record.finished_s for record in records), default=0.0),
-            snapshot=self.snapshot(simulation),
+            simulation=simulation,
+            model_name=self.model_name,
+            cache_config=self.cache_config,
             stories={one.request_id: tuple(one.tell(by_id[one.request_id])) for one in watchers},
         )
 

@@ -14,11 +14,11 @@ from kvdocs.terminal.served import BenchRun
 
 _NAMES: Final = {
     "ttft": ("TTFT", "time to first token"),
-    "tpot": ("TPOT", "time per output token, the first left out"),
+    "tpot": ("TPOT", "time per output token after it"),
     "itl": ("ITL", "time between two tokens"),
     "e2el": ("E2EL", "time to the last token"),
 }
-_WIDTH: Final = 36
+_WIDTH: Final = 33
 
 
 def table(run: BenchRun) -> str:
@@ -36,11 +36,11 @@ def table(run: BenchRun) -> str:
 
 
 def _row(name: str, value: str) -> str:
-    return f"{name:<{_WIDTH}}{value:>12}"
+    return f"{name:<{_WIDTH}}{value:>9}"
 
 
 def _heading(text: str) -> str:
-    return f"-- {text} "
+    return f"-- {text}"
 
 
 def _summary(run: BenchRun, good: Sequence[RequestRecord]) -> list[str]:
@@ -147,7 +147,7 @@ def _pool(run: BenchRun) -> list[str]:
     first, last = samples[0].preemptions, samples[-1].preemptions
     lost = sum(record.num_preemptions for record in run.records)
     return [
-        _heading("what the server's metrics showed meanwhile"),
+        _heading("on the server meanwhile"),
         _row("Peak requests running:", f"{max(sample.running for sample in samples)}"),
         _row("Peak requests waiting:", f"{max(sample.waiting for sample in samples)}"),
         _row("Peak KV cache usage:", f"{max(s.kv_cache_usage for s in samples):.1%}"),

@@ -10,8 +10,10 @@ from kvdocs.terminal.output import Kind, Piece
 from kvdocs.terminal.session import prompt, run
 
 _HELP = (
-    "Tab completes, Esc then Tab leaves. Up and down: what you typed before. "
-    "Ctrl-C drops the line; on an empty one it stops the server. `help` lists the commands."
+    "Tab completes, Esc then Tab leaves. Up and down: what you typed before. ",
+    "Ctrl-C drops the line; on an empty one it stops the server. ",
+    h("code", "help"),
+    " lists the commands.",
 )
 
 
@@ -108,7 +110,7 @@ def element(
             class_="kv-term-screen",
         ),
         _keys(),
-        h("p", _HELP, class_="kv-term-help", id=help_id),
+        h("p", *_HELP, class_="kv-term-help", id=help_id),
         id=ident,
         class_="kv-terminal",
         state="static",

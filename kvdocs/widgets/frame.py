@@ -74,7 +74,9 @@ def _folds(view: View) -> Element:
             "details",
             h("summary", "As Python"),
             h("pre", h("code", view.python), class_="kv-python", tabindex=0),
+            h("kv-copy"),
         ),
+        h("kv-link"),
         class_="kv-folds",
     )
 
@@ -92,9 +94,7 @@ def inner(widget: Widget, params: Mapping[str, str], view: View) -> Element:
     )
 
 
-def element(
-    widget: Widget, *, ident: str, params: Mapping[str, str], state: Any = None
-) -> Element:
+def element(widget: Widget, *, ident: str, params: Mapping[str, str], state: Any = None) -> Element:
     """Return a whole `<kv-widget>` in its static form.
 
     Args:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from kvdocs.engine import JumpingEngine, StepLoad
 from kvdocs.engine.counting import counted
 from kvdocs.engine.request import Request
+from kvdocs.engine.timer import NO_LOAD
 from kvdocs.errors import KvdocsError
 from kvdocs.flags import ServerFlags
 from kvdocs.scenario import lesson_timer, size_lesson
@@ -29,7 +31,7 @@ PROMPTS: Final[dict[str, Lengths]] = {
 LIVE: Final = ("rate", "prompts", "output", "max_num_seqs")
 """Parameters that may change while the server runs."""
 _MOST_CHANGES: Final = 200
-_MOST_HISTORIES: Final = 12
+_MOST_HISTORIES: Final = 32
 _MOST_PER_S: Final = 20.0
 _MOST_SEQS: Final = 256
 
@@ -127,7 +129,9 @@ class History:
         changed = {name: text for name, text in sent.items() if text != known[name]}
         if not changed:
             return replace(self, shown_at=second)
-        kept = tuple(e for e in self.edits if e.at < second or (e.at == second and e.name not in changed))
+        kept = tuple(
+            e for e in self.edits if e.at < second or (e.at == second and e.name not in changed)
+        )
         before = replace(self, edits=kept).in_force(second)
         new = (Edit(second, name, text) for name, text in changed.items() if text != before[name])
         return History(self.start, (*kept, *new), second)
@@ -162,8 +166,7 @@ def _to_change(at: float, name: str, text: str) -> Change:
 # The run --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """A request that runs.
 
     Attributes:
@@ -175,34 +178,51 @@ class Holder:
     num_blocks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Second(NamedTuple):
     """The server at a second.
 
     Attributes:
-        second: Which.
-        samples: Its metrics, one a second from 0 to this one.
-        busy: Share of each second that the arithmetic takes by the roofline; as many.
+        sample: Its metrics.
+        busy: Share of the second before that the arithmetic takes by the roofline.
         holders: Requests that run, in order of admission.
-        waiting: Requests that wait.
+        work: Work done since the start.
+    """
+
+    sample: Sample
+    busy: float
+    holders: tuple[Holder, ...]
+    work: StepLoad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The server at a second, and what led there.
+
+    Attributes:
+        second: Which.
+        seconds: All seconds from 0 to this one.
         num_blocks: Blocks of the pool.
     """
 
     second: int
-    samples: Sequence[Sample]
-    busy: Sequence[float]
-    holders: tuple[Holder, ...]
-    waiting: int
+    seconds: Sequence[Second]
     num_blocks: int
 
     @property
     def now(self) -> Sample:
         """The metrics at this second."""
-        return self.samples[-1]
+        return self.seconds[-1].sample
+
+    @property
+    def holders(self) -> tuple[Holder, ...]:
+        """Requests that run, in order of admission."""
+        return self.seconds[-1].holders
 
 
 class LoadRun:
     """The lesson's server with one cache dtype, looked at any second under any history of changes.
+
+    Seconds once seen are kept, so that going back to one only needs to be drawn.
 
     Args:
         kv_cache_dtype: `--kv-cache-dtype`.
@@ -223,9 +243,14 @@ class LoadRun:
 
     def _start(self) -> None:
         self._live = LiveServer(
-            self._config, self.timer, Load(), seed=SEED, engine=EngineKind.JUMPING, checkpoint_s=30.0
+            self._config,
+            self.timer,
+            Load(),
+            seed=SEED,
+            engine=EngineKind.JUMPING,
+            checkpoint_s=CHECKPOINT_S,
         )
-        self._busy: dict[tuple[Change, ...], list[float]] = {}
+        self._seen: dict[tuple[Change, ...], list[Second]] = {}
 
     def moment(self, second: int, changes: tuple[Change, ...]) -> Moment:
         """Return the server at a second.
@@ -234,45 +259,48 @@ class LoadRun:
             second: Seconds from the start.
             changes: What became different and when, in order of time.
         """
-        if len(self._busy) > _MOST_HISTORIES:
+        if len(self._seen) > _MOST_HISTORIES:
             self._start()  # forgets the states kept for histories that nobody will look at again
-        busy = self._measure(second, changes)
-        simulation = self._live.at(float(second) + _AFTER, changes)
+        if changes not in self._seen:
+            self._seen[changes] = self._known(changes)
+        seen = self._seen[changes]
+        while len(seen) <= second:
+            seen.append(self._look(len(seen), changes, seen[-1].work if seen else NO_LOAD))
         return Moment(
-            second=second,
-            samples=simulation.samples[: second + 1],
-            busy=busy[: second + 1],
-            holders=tuple(holders(simulation)),
-            waiting=len(simulation.engine.scheduler.waiting),
-            num_blocks=self._config.usable_blocks,
+            second=second, seconds=seen[: second + 1], num_blocks=self._config.usable_blocks
         )
 
-    def _measure(self, second: int, changes: tuple[Change, ...]) -> list[float]:
-        """Return the share of each second that arithmetic takes; 0 for the moment of the start."""
-        busy = self._busy.setdefault(changes, [0.0])
-        if len(busy) == 1:
-            busy += self._known(changes)
-        for end in range(len(busy), second + 1):
-            before = self._live.at(end - 1 + _AFTER, changes).tally.work
-            after = self._live.at(end + _AFTER, changes).tally.work
-            work = StepLoad(*(late - early for late, early in zip(after, before, strict=True)))
-            busy.append(min(1.0, self.timer.load_time(work).compute_s) if work.num_tokens else 0.0)
-        return busy
+    def _look(self, second: int, changes: tuple[Change, ...], before: StepLoad) -> Second:
+        simulation = self._live.at(second + _AFTER, changes)
+        work = simulation.tally.work
+        done = StepLoad(*(late - early for late, early in zip(work, before, strict=True)))
+        busy = self.timer.load_time(done).compute_s if done.num_tokens else 0.0
+        return Second(simulation.samples[second], min(busy, 1.0), tuple(holders(simulation)), work)
 
-    def _known(self, changes: tuple[Change, ...]) -> list[float]:
-        """Return what another history with the same beginning has measured already."""
-        best: list[float] = []
-        for other, busy in self._busy.items():
-            parts = [one.at for one, two in zip(changes, other, strict=False) if one != two]
-            rest = changes[len(other) :] or other[len(changes) :]
-            same_until = int(min([LAST_S, *parts[:1], *(one.at for one in rest[:1])]))
-            known = busy[1 : same_until + 1]
-            best = max(best, known, key=len)
-        return best
+    def _known(self, changes: tuple[Change, ...]) -> list[Second]:
+        """Return what another history with the same beginning has shown already."""
+        shared = (seen[: same_until(changes, other)] for other, seen in self._seen.items())
+        return max(shared, key=len, default=[])
 
 
+CHECKPOINT_S: Final = 20.0
+"""Simulated seconds between the states that the server keeps to go back to."""
 _AFTER: Final = 2.0**-20
 """Seconds after a whole one at which the server is looked at, so that its sample is in."""
+
+
+def same_until(some: Sequence[Change], others: Sequence[Change]) -> int:
+    """Return the first second at which two histories may differ.
+
+    Examples:
+        >>> start, later = Change(0.0, "rate", 2.0), Change(40.0, "rate", 5.0)
+        >>> same_until([start], [start, later]), same_until([start], [later])
+        (40, 0)
+    """
+    for one, two in zip_longest(some, others):
+        if one != two:
+            return int(min(each.at for each in (one, two) if each))
+    return LAST_S + 1
 
 
 def holders(simulation: Simulation) -> list[Holder]:
@@ -311,7 +339,7 @@ def moment(second: int, *, kv_cache_dtype: str, history: History) -> Moment:
 
     Examples:
         >>> start = {"rate": "2", "prompts": "snippets", "output": "200", "max_num_seqs": "256"}
-        >>> moment(20, kv_cache_dtype="auto", history=History(start, (), 20)).waiting
+        >>> moment(20, kv_cache_dtype="auto", history=History(start, (), 20)).now.waiting
         0
     """
     return load_run(kv_cache_dtype).moment(second, history.changes())

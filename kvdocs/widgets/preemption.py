@@ -176,7 +176,9 @@ def _usage(frames: list[Frame], num_blocks: int) -> Element:
 
 def _picture(frames: list[Frame], num_blocks: int) -> Element:
     frame = frames[-1]
-    states = ", ".join(f"{letter(index)} {state(frame, letter(index))}" for index in range(len(ASKED)))
+    states = ", ".join(
+        f"{letter(index)} {state(frame, letter(index))}" for index in range(len(ASKED))
+    )
     lanes = (_lane(index, frames) for index in range(len(ASKED)))
     return h(
         "div",
@@ -227,20 +229,33 @@ def _table(frames: list[Frame]) -> Table:
     for index, (prompt, output) in enumerate(ASKED):
         name = letter(index)
         lost = [
-            f"{lost.lost_tokens}" for f in frames for lost in f.step.preemptions if lost.request_id == name
+            f"{lost.lost_tokens}"
+            for f in frames
+            for lost in f.step.preemptions
+            if lost.request_id == name
         ]
         blocks = len(frames[-1].tables.get(name, ()))
         rows.append(
-            (name, f"{prompt} + {output}", state(frames[-1], name), str(blocks), ", ".join(lost) or "–")
+            (
+                name,
+                f"{prompt} + {output}",
+                state(frames[-1], name),
+                str(blocks),
+                ", ".join(lost) or "–",
+            )
         )
-    return Table(("Request", "Prompt + output", "State", "Blocks", "Tokens lost, each time"), tuple(rows))
+    return Table(
+        ("Request", "Prompt + output", "State", "Blocks", "Tokens lost, each time"), tuple(rows)
+    )
 
 
 def _title(frames: list[Frame], num_blocks: int) -> str:
     now = frames[-1].step.preemptions
     if now:
         victims = names(tuple(lost.request_id for lost in now))
-        return f"The pool is full: {victims} loses its blocks so that {now[0].for_request_id} can go on"
+        verb, whose = ("lose", "their") if len(now) > 1 else ("loses", "its")
+        needy = now[0].for_request_id
+        return f"The pool is full: {victims} {verb} {whose} blocks so that {needy} can go on"
     total, held = frames[-1].counters.preemptions, _held(frames[-1])
     if total:
         return f"{count(total, 'preemption')} so far; {held} of {num_blocks} blocks are held"
@@ -262,9 +277,10 @@ def draw(*, step: int, num_blocks: int, max_num_seqs: float) -> View:
         picture=_picture(frames, num_blocks),
         figures=_figures(frames, num_blocks, seqs),
         caption=(
-            "Notice who is chosen: the request that was admitted last. It keeps its output, loses all its "
-            "blocks, goes to the front of the queue and computes prompt and output again. More blocks end "
-            "it. So does a lower --max-num-seqs, at a price: nothing is thrown away, but more wait."
+            "Notice who is chosen: the request that was admitted last. It keeps its output, "
+            "loses all its blocks, goes to the front of the queue and computes prompt and "
+            "output again. More blocks end it. So does a lower --max-num-seqs, at a price: "
+            "nothing is thrown away, but more wait."
         ),
         table=_table(frames),
         python=(
@@ -280,7 +296,9 @@ PREEMPTION: Final = Widget(
     controls=(
         Timeline(name="step", label="Step", maximum=LAST_STEP, default="73", interval_ms=250),
         Steps("num_blocks", "Blocks in the pool", (24, 32, 40, 48, 56, 64, 80), "40"),
-        Range("max_num_seqs", "--max-num-seqs", minimum=1, maximum=8, step=1, default="8", digits=0),
+        Range(
+            "max_num_seqs", "--max-num-seqs", minimum=1, maximum=8, step=1, default="8", digits=0
+        ),
     ),
     draw=draw,
 )

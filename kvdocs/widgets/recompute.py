@@ -139,7 +139,9 @@ def _panel(
     top = math.ceil(math.log10(lines.without[-1]))
     bottom = math.floor(math.log10(lines.cached[0]))
     decades = range(bottom, top + 1)
-    grid = "".join(f"M0 {(top - each) * HEIGHT / (top - bottom):.1f}h{MAX_OUTPUT}" for each in decades)
+    grid = "".join(
+        f"M0 {(top - each) * HEIGHT / (top - bottom):.1f}h{MAX_OUTPUT}" for each in decades
+    )
     drawing = svg(
         "svg",
         svg("path", d=grid, class_="kv-grid"),
@@ -186,9 +188,10 @@ def _sample(name: str, text: str) -> Element:
 
 def _picture(prompt: int, output: int, work: Lines, time: Lines) -> Element:
     words = (
-        f"Two charts against the output's length, on scales of powers of ten. After {output} tokens: "
-        f"{work.without[output - 1]:,} tokens computed without the cache, {work.cached[output - 1]:,} "
-        f"with it; {_seconds(time.without[output - 1])} against {_seconds(time.cached[output - 1])}."
+        f"Two charts against the output's length, on scales of powers of ten. After {output} "
+        f"tokens: {work.without[output - 1]:,} tokens computed without the cache, "
+        f"{work.cached[output - 1]:,} with it; {_seconds(time.without[output - 1])} against "
+        f"{_seconds(time.cached[output - 1])}."
     )
     reached = work_reaches(TIMES, prompt)
     shown = reached <= MAX_OUTPUT
@@ -197,9 +200,13 @@ def _picture(prompt: int, output: int, work: Lines, time: Lines) -> Element:
         "div",
         h(
             "ul",
-            _sample("series-second", "without the cache: every step repeats the prefill of all so far"),
+            _sample(
+                "series-second", "without the cache: every step repeats the prefill of all so far"
+            ),
             _sample("series-first", "with the cache: every step computes one token"),
-            _sample("change-mark", f"{TIMES} times the work: {reached:,} tokens") if shown else None,
+            _sample("change-mark", f"{TIMES} times the work: {reached:,} tokens")
+            if shown
+            else None,
             class_="kv-series",
         ),
         h(
@@ -242,19 +249,18 @@ def _figures(prompt: int, output: int, time: Lines) -> tuple[Figure, ...]:
 
 
 def _table(prompt: int, time: Lines) -> Table:
-    rows = []
-    for output in (1, 4, 16, 64, 128, 256, 512, 1024):
-        rows.append(
-            (
-                f"{output:,}",
-                f"{tokens_without_cache(prompt, output):,}",
-                f"{tokens_with_cache(prompt, output):,}",
-                _seconds(time.without[output - 1]),
-                _seconds(time.cached[output - 1]),
-            )
+    rows = tuple(
+        (
+            f"{output:,}",
+            f"{tokens_without_cache(prompt, output):,}",
+            f"{tokens_with_cache(prompt, output):,}",
+            _seconds(time.without[output - 1]),
+            _seconds(time.cached[output - 1]),
         )
+        for output in (1, 4, 16, 64, 128, 256, 512, 1024)
+    )
     head = ("Output tokens", "Computed without", "Computed with", "Time without", "Time with")
-    return Table(head, tuple(rows))
+    return Table(head, rows)
 
 
 def draw(*, output: int, prompt: int) -> View:
@@ -273,15 +279,15 @@ def draw(*, output: int, prompt: int) -> View:
     ratio = tokens_without_cache(prompt, output) / tokens_with_cache(prompt, output)
     return View(
         title=(
-            f"Without the cache, an answer of {output:,} tokens is {format_number(ratio, 1)} times the "
-            "work"
+            f"Without the cache, an answer of {output:,} tokens is {format_number(ratio, 1)} "
+            "times the work"
         ),
         picture=_picture(prompt, output, work, time),
         figures=_figures(prompt, output, time),
         caption=(
-            "Notice that time grows apart later than work: a step that computes one token still reads "
-            "all the weights, so short repeated prefills are almost free. The gap opens once a prefill "
-            "keeps the arithmetic units busy for longer than that."
+            "Notice that time grows apart later than work: a step that computes one token still "
+            "reads all the weights, so short repeated prefills are almost free. The gap opens "
+            "once a prefill keeps the arithmetic units busy for longer than that."
         ),
         table=_table(prompt, time),
         python=(

@@ -17,8 +17,10 @@ from kvdocs.widgets.widget import Widget
 
 WINDOW_S: Final = 20
 """Seconds over which figures are averaged."""
-_LABELLED: Final = 0.055
-"""Share of the pool from which a request's number is written on it."""
+_LABELLED: Final = 0.036
+"""Share of the pool from which a request's number is written on it, where the place is wide."""
+_LABELLED_NARROW: Final = 0.075
+"""The same on a phone."""
 _WORDS: Final = {
     "rate": "{} requests/s",
     "prompts": "whole files as context",
@@ -44,9 +46,11 @@ def _shares(holders: Sequence[Holder], num_blocks: int) -> tuple[list[str], list
     start = 0
     for holder in holders:
         paths[holder.number % HUES] += f"M{start} 0h{holder.num_blocks}v100h-{holder.num_blocks}z"
-        if holder.num_blocks > _LABELLED * num_blocks:
-            left = 100 * (start + holder.num_blocks / 2) / num_blocks
-            labels.append(h("span", f"{holder.number}", style=f"left:{left:.2f}%"))
+        share = holder.num_blocks / num_blocks
+        if share > _LABELLED:
+            left = 100 * (start / num_blocks + share / 2)
+            small = "kv-wide" if share < _LABELLED_NARROW else None
+            labels.append(h("span", f"{holder.number}", style=f"left:{left:.2f}%", class_=small))
         start += holder.num_blocks
     return paths, labels
 
@@ -68,8 +72,8 @@ def _pool(now: Moment) -> Element:
     held = sum(holder.num_blocks for holder in now.holders)
     largest = max((holder.num_blocks for holder in now.holders), default=0)
     words = (
-        f"{len(now.holders)} running requests hold {held:,} of {now.num_blocks:,} blocks; the largest "
-        f"holds {largest:,}."
+        f"{len(now.holders)} running requests hold {held:,} of {now.num_blocks:,} blocks; the "
+        f"largest holds {largest:,}."
     )
     return h(
         "div",
@@ -92,7 +96,7 @@ def _top(values: Sequence[float], least: int) -> int:
 
 
 def _strips(now: Moment, edits: Sequence[Edit]) -> Element:
-    samples, last = now.samples, now.now
+    samples, last = [each.sample for each in now.seconds], now.now
     running = [sample.running for sample in samples]
     waiting = [sample.waiting for sample in samples]
     top = _top([*running, *waiting], 20)
@@ -130,15 +134,16 @@ def _strips(now: Moment, edits: Sequence[Edit]) -> Element:
         Strip(
             name="Arithmetic busy",
             value=f"{_busy(now):.0%} of the last {_window(now)} s",
-            values=now.busy,
+            values=[each.busy for each in now.seconds],
             top=1,
             top_label="100%",
             tone="compute",
         ),
     )
     words = (
-        f"Over {now.second} seconds: KV cache usage now {last.kv_cache_usage:.0%}, {last.running} running, "
-        f"{last.waiting} waiting, {last.preemptions} preemptions so far, arithmetic busy {_busy(now):.0%}."
+        f"Over {now.second} seconds: KV cache usage now {last.kv_cache_usage:.0%}, "
+        f"{last.running} running, {last.waiting} waiting, {last.preemptions} preemptions so far, "
+        f"arithmetic busy {_busy(now):.0%}."
     )
     return strips(
         entries,
@@ -152,12 +157,8 @@ def _strips(now: Moment, edits: Sequence[Edit]) -> Element:
 
 def _told(history: History) -> Element:
     """Say what the reader changed, and when."""
-    edits = [
-        h("li", h("b", f"{edit.at} s"), h("span", _word(edit)))
-        for edit in history.edits
-    ]
-    start = History(history.start, (), 0).start
-    first = ", ".join(_word(Edit(0, name, text)) for name, text in start.items())
+    edits = [h("li", h("b", f"{edit.at} s"), h("span", _word(edit))) for edit in history.edits]
+    first = ", ".join(_word(Edit(0, name, text)) for name, text in history.start.items())
     return h("ul", h("li", h("b", "0 s"), h("span", first)), *edits[-3:], class_="kv-told")
 
 
@@ -174,13 +175,14 @@ def _window(now: Moment) -> int:
 
 
 def _busy(now: Moment) -> float:
-    return sum(now.busy[-_window(now) :]) / _window(now)
+    return sum(each.busy for each in now.seconds[-_window(now) :]) / _window(now)
 
 
 def _leave_rate(now: Moment) -> float:
     """Requests finished a second, of late."""
     window = _window(now)
-    return (now.now.finished - now.samples[-1 - min(window, now.second)].finished) / window
+    before = now.seconds[-1 - min(window, now.second)].sample
+    return (now.now.finished - before.finished) / window
 
 
 def _figures(now: Moment, rate: str) -> tuple[Figure, ...]:
@@ -212,31 +214,35 @@ def _figures(now: Moment, rate: str) -> tuple[Figure, ...]:
 
 
 def _table(now: Moment) -> Table:
-    seconds = [*range(0, now.second, 10), now.second]
-    rows = tuple(
-        (
-            f"{second} s",
-            f"{now.samples[second].kv_cache_usage:.0%}",
-            f"{now.samples[second].running:,}",
-            f"{now.samples[second].waiting:,}",
-            f"{now.samples[second].preemptions:,}",
-            f"{now.busy[second]:.0%}",
+    rows = []
+    for second in (*range(0, now.second, 10), now.second):
+        sample = now.seconds[second].sample
+        rows.append(
+            (
+                f"{second} s",
+                f"{sample.kv_cache_usage:.0%}",
+                f"{sample.running:,}",
+                f"{sample.waiting:,}",
+                f"{sample.preemptions:,}",
+                f"{now.seconds[second].busy:.0%}",
+            )
         )
-        for second in seconds
-    )
     head = ("Time", "KV cache usage", "Running", "Waiting", "Preemptions", "Arithmetic busy")
-    return Table(head, rows)
+    return Table(head, tuple(rows))
 
 
 def _title(now: Moment) -> str:
     last, busy = now.now, _busy(now)
     if last.waiting >= 10 and last.kv_cache_usage > 0.8:
         return (
-            f"{last.waiting:,} requests wait for memory while the arithmetic units are {1 - busy:.0%} idle"
+            f"{last.waiting:,} requests wait for memory while the arithmetic units are"
+            f" {1 - busy:.0%} idle"
         )
     if last.waiting >= 10:
         return f"{last.waiting:,} requests wait, with the cache {last.kv_cache_usage:.0%} full"
-    return f"{last.running:,} requests run, the cache is {last.kv_cache_usage:.0%} full, nobody queues"
+    return (
+        f"{last.running:,} requests run, the cache is {last.kv_cache_usage:.0%} full, nobody queues"
+    )
 
 
 def _python(second: int, kv_cache_dtype: str, history: History) -> str:
@@ -286,10 +292,11 @@ def draw(
         picture=_picture(now, history),
         figures=_figures(now, shown["rate"]),
         caption=(
-            "Notice the two lower curves together. Requests in flight = requests a second × seconds each "
-            "lives (Little’s law); when their tokens exceed the pool, the rest wait, however idle the "
-            "arithmetic units are: decoding mostly waits for memory. What you change counts from the "
-            "moment shown; the cache dtype is a start-up flag, so with it the same load begins anew."
+            "Notice the two lower curves together. Requests in flight = requests a second × "
+            "seconds each lives (Little's law); when their tokens exceed the pool, the rest "
+            "wait, however idle the arithmetic units are: decoding mostly waits for memory. "
+            "What you change counts from the moment shown; the cache dtype is a start-up flag, "
+            "so with it the same load begins anew."
         ),
         table=_table(now),
         python=_python(second, kv_cache_dtype, history),
@@ -314,12 +321,20 @@ SERVER_LOAD: Final = Widget(
         Choice(
             "prompts",
             "The assistant sends",
-            (("snippets", "snippets, about 1,000 tokens"), ("files", "whole files, about 10,000 tokens")),
+            (
+                ("snippets", "snippets, about 1,000 tokens"),
+                ("files", "whole files, about 10,000 tokens"),
+            ),
             "files",
         ),
         Steps("output", "Answer", (100, 200, 400, 800, 1600), "800", unit="tokens"),
         Steps("max_num_seqs", "--max-num-seqs", (8, 16, 32, 64, 128, 256), "256"),
-        Choice("kv_cache_dtype", "KV cache dtype (restarts)", (("auto", "auto (bf16)"), ("fp8", "fp8")), "auto"),
+        Choice(
+            "kv_cache_dtype",
+            "KV cache dtype (restarts)",
+            (("auto", "auto (bf16)"), ("fp8", "fp8")),
+            "auto",
+        ),
     ),
     draw=draw,
     start={"at": 150, "start": {"prompts": "snippets"}, "edits": [[40, "prompts", "files"]]},

@@ -75,7 +75,12 @@ def _strip(strip: Strip, num_moments: int, now: int, changes: str) -> Element:
             h("b", strip.value),
             class_="kv-strip-name",
         ),
-        h("div", _drawing(strip, num_moments, now, changes), h("span", strip.top_label), class_="kv-plot"),
+        h(
+            "div",
+            _drawing(strip, num_moments, now, changes),
+            h("span", strip.top_label),
+            class_="kv-plot",
+        ),
         class_="kv-strip",
     )
 

@@ -89,11 +89,10 @@ class Timeline:
             "div",
             label,
             value,
-            _buttons(),
             error,
+            _buttons(),
             class_="kv-control",
             data_control=self.name,
-            data_timeline=True,
         )
 
 

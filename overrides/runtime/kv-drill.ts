@@ -4,6 +4,8 @@ import { announce } from "./announce";
 import { answerOf, keepAnswer, move, restoreAnswer, showSlider, textField } from "./drill-form";
 import { waitsForTap } from "./intent";
 import { Interrupted, type Runtime } from "./runtime";
+import { LinkProblem, textIn } from "./share/link";
+import { pythonUp } from "./share/shareable";
 import { type StatusWords, showStatus } from "./status";
 
 const MODULE = "kvdocs.drills.browser";
@@ -145,6 +147,22 @@ export function defineDrill(runtime: Runtime): void {
       if (runtime.state === "idle" || runtime.state === "failed") void runtime.start();
       if (runtime.state === "live") void this.#askWished();
       else this.#tellWaiting();
+    }
+
+    /** What a link carries: the numbers' seed, and no answer. */
+    sharedState(): unknown {
+      return { seed: this.#seed };
+    }
+
+    /** Pose the drill with a link's numbers. */
+    async openState(shared: unknown): Promise<void> {
+      const seed = textIn(shared, "seed");
+      if (!/^\d{1,9}$/.test(seed)) throw new LinkProblem("This link is damaged; the drill stands as it was built.");
+      if (seed === this.#seed) return;
+      if (!(await pythonUp(runtime))) {
+        throw new LinkProblem("Python did not start, so the drill stands as it was built and not with the link's numbers.");
+      }
+      await this.#show(seed);
     }
 
     #tellWaiting(): void {

@@ -83,7 +83,10 @@ export function defineTerminal(runtime: Runtime): void {
 
     disconnectedCallback(): void {
       this.#disconnected?.abort();
-      kept.set(this.#key, { log: this.#log.innerHTML, line: this.#input.value });
+      const waiting = this.#jobs.splice(0); // the first goes back onto the line
+      for (const { entry } of waiting) entry.remove();
+      const line = this.#input.value || (waiting[0]?.line ?? "");
+      kept.set(this.#key, { log: this.#log.innerHTML, line });
     }
 
     get #key(): string {
@@ -108,7 +111,7 @@ export function defineTerminal(runtime: Runtime): void {
 
     #restore(): void {
       const before = kept.get(this.#key);
-      if (!before || !machines.has(this.#page)) return;
+      if (!before) return;
       this.#log.innerHTML = before.log; // this element's own markup of earlier in the visit
       this.#input.value = before.line;
       this.#toEnd();
@@ -170,7 +173,8 @@ export function defineTerminal(runtime: Runtime): void {
       const slow = setTimeout(() => this.#note("# Still at work; Ctrl-C ends it.", job), SLOW_MS);
       try {
         const answer = await runtime.call<Answer>(MODULE, job.act, this.#machine, job.line);
-        if (this.#jobs[0] === job) this.#jobs.shift();
+        if (this.#jobs[0] !== job) return true; // dropped meanwhile, and nothing has changed
+        this.#jobs.shift();
         this.#show(answer, job);
       } catch (error) {
         if (error instanceof Interrupted) return false;

@@ -8,7 +8,10 @@ import type { Answer, Params } from "./messages";
 import { morphContent } from "./morph";
 import { Player } from "./player";
 import { Interrupted, type Runtime } from "./runtime";
+import { LinkProblem, textsIn } from "./share/link";
+import { pythonUp } from "./share/shareable";
 import { showStatus } from "./status";
+import { isRecord } from "./values";
 
 type Values = ReadonlyMap<string, string | File>;
 
@@ -84,6 +87,29 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
       this.#changed();
     }
 
+    /** What a link carries: the controls' values and, where there is one, the simulation's state. */
+    async sharedState(): Promise<unknown> {
+      const params = this.#form ? await asParams(valuesOf(this.#form)) : {};
+      return this.#state === undefined ? { params } : { params, state: this.#state };
+    }
+
+    /** Show a link's state. Python is asked, not the form: limits of controls may depend on it. */
+    async openState(shared: unknown): Promise<void> {
+      const params = textsIn(shared, "params");
+      if (!(await pythonUp(runtime))) {
+        throw new LinkProblem("Python did not start, so the picture stands as it was built and not as in the link.");
+      }
+      if (!this.#form || !this.isConnected) return;
+      prepareCharts(this);
+      const state = isRecord(shared) ? shared.state : undefined;
+      const answer = await runtime.update(this.getAttribute("name") ?? "", params, state ?? this.#state);
+      if (answer.html === null) throw new LinkProblem(refusal(answer.errors));
+      this.#player?.pause();
+      this.#wanted = false;
+      this.#show(answer, valuesOf(this.#form));
+      this.#asked = valuesOf(this.#form);
+    }
+
     #reset(event: Event): void {
       if (!this.#form) return;
       event.preventDefault(); // a morph moves the form's own defaults; ours stay
@@ -153,6 +179,11 @@ function startingState(widget: HTMLElement): unknown {
 
 function sameValues(some: Values, others: Values): boolean {
   return some.size === others.size && [...some].every(([name, value]) => others.get(name) === value);
+}
+
+function refusal(errors: Readonly<Record<string, string>>): string {
+  const reason = Object.values(errors)[0] ?? "";
+  return `This link does not fit this picture, which stands as it was built: ${reason}`;
 }
 
 function messagesOf(error: unknown): Record<string, string> {

@@ -5,7 +5,10 @@ import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
 import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
+import { followProgress } from "./progress/index";
 import { Runtime } from "./runtime";
+import { defineShareControls } from "./share/controls";
+import { openLinks } from "./share/open";
 
 /** Once live, the rest of the standard library follows, unless data is to be saved. */
 function completeLibraryWhenLive(runtime: Runtime): void {
@@ -23,6 +26,9 @@ if (!customElements.get("kv-widget")) {
   defineDrill(runtime);
   defineTerminal(runtime);
   defineCell();
+  defineShareControls();
   completeLibraryWhenLive(runtime);
+  followProgress();
+  openLinks();
   Object.assign(globalThis, { kvRuntime: runtime });
 }

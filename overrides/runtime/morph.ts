@@ -7,8 +7,8 @@ import { fieldsOf, valueOf } from "./form";
 import { lessMotion } from "./player";
 
 const MARKED_MS = 600;
-/** What scripts draw themselves: the status line, and a player's buttons. */
-const OURS = ".kv-status, [data-act]";
+/** What scripts draw themselves: the status line, a player's buttons, links and copies. */
+const OURS = ".kv-status, [data-act], kv-link, kv-copy";
 const VALUE_ATTRIBUTES = new Set(["value", "checked", "selected"]);
 
 /**

@@ -4,9 +4,11 @@ The value of the last line is a checksum of everything that was drawn; the build
 between a plain start and a restored one.
 """
 
+import gc
 import importlib
 import json
 import zlib
+from functools import _lru_cache_wrapper
 
 LIBRARY = (
     "ast bisect collections contextlib copy csv dataclasses datetime enum fractions functools "
@@ -33,12 +35,20 @@ def checksum(name: str, params: dict[str, str], start: int) -> int:
         raise
 
 
+def forget_runs() -> None:
+    """Drop what simulations keep of a run: the browser makes it anew when it is looked at."""
+    for held in gc.get_objects():
+        if isinstance(held, _lru_cache_wrapper) and held.__module__.startswith("kvdocs.widgets."):
+            held.cache_clear()
+
+
 drawn = 0
 for name, widget in WIDGETS.items():
     drawn = checksum(name, {}, drawn)
     for control in widget.controls:
         for value, _ in getattr(control, "options", ()):
             drawn = checksum(name, {control.name: value}, drawn)
+    forget_runs()
 
 for name in DRILLS:
     drawn = zlib.crc32(show(name, 0).encode(), drawn)

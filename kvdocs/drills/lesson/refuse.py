@@ -57,9 +57,9 @@ def _draw(rng: random.Random) -> Refuse:
 
 def _question(p: Refuse) -> str:
     return (
-        f"In the terminal above, make the server of {short_name(p.model)} refuse to start because "
-        "one request of the maximum length does not fit; its error must name a longest length of "
-        f"at most {p.most:,} tokens."
+        f"With the controls above, make the server of {short_name(p.model)} refuse to start "
+        "because one request of the maximum length does not fit; its error must name a longest "
+        f"length of at most {p.most:,} tokens."
     )
 
 

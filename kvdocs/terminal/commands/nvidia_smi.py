@@ -158,7 +158,7 @@ def _processes(machine: Machine) -> list[str]:
     frame = "+" + "-" * _WIDTH + "+"
     holding = [card for card in cards(machine) if card.process]
     rows = [
-        f"  {card.index:>3}   N/A  N/A {card.pid:>15}      C   {card.process:<36}"
+        f"  {card.index:>3}   N/A  N/A {card.pid:>15}      C   {card.process:<35}"
         f"{card.used_mib:>8}MiB "
         for card in holding
     ]

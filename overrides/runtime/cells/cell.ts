@@ -14,6 +14,9 @@ const ASK_AFTER_MS = 30_000;
 const SILENT_MS = 300;
 const MEGABYTE = 1e6;
 
+/** What this puts into the element. */
+const ADDED = ".cm-editor, .kv-cell-hint, .kv-cell-notes, .kv-cell-output";
+
 /** Cells of the page that are in charge, by element. */
 const cells = new WeakMap<Element, EditableCell>();
 
@@ -33,8 +36,11 @@ export class EditableCell {
     this.number = Number(element.dataset.number);
     this.#page = element.dataset.page ?? "";
     const html = element.dataset.result === "html";
-    this.#output = new OutputPane(this.number, html, () => this.#tell("Output cleared."));
-    this.#notes = new Notes(this.#bar);
+    this.#output = new OutputPane(this.number, html, () => {
+      this.#tell("Output cleared.");
+      this.#focus();
+    });
+    this.#notes = new Notes(this.#bar, () => this.#focus());
     this.#kept = new KeptText(element, this.#notes, (text) => this.#show(text));
     addEventListener("storage", (event) => this.#kept.heard(event), { signal: this.#closed.signal });
     addEventListener("pagehide", () => this.#kept.flush(), { signal: this.#closed.signal });
@@ -61,6 +67,11 @@ export class EditableCell {
     if (session.running === this) session.python.stop();
     this.#editor?.destroy();
     this.#editor = undefined;
+    for (const added of this.#element.querySelectorAll(ADDED)) added.remove();
+    for (const code of this.#element.querySelectorAll<HTMLElement>(":scope > .highlight")) {
+      code.hidden = false;
+    }
+    this.#element.classList.remove("kv-open");
   }
 
   get #bar(): HTMLElement {
@@ -108,6 +119,11 @@ export class EditableCell {
     const run = /mac|iphone|ipad/i.test(navigator.platform) ? "⌘-Enter" : "Ctrl-Enter";
     hint.textContent = `${run} runs. Tab indents; Esc, then Tab leaves the editor.`;
     return hint;
+  }
+
+  /** What had the focus is gone: the first button takes it. */
+  #focus(): void {
+    this.#bar.querySelector<HTMLElement>("button")?.focus({ preventScroll: true });
   }
 
   #show(text: string): void {
@@ -168,9 +184,7 @@ export class EditableCell {
   #hideStop(): void {
     const stop = this.#stop;
     if (!stop) return;
-    if (stop === document.activeElement) {
-      this.#bar.querySelector<HTMLElement>(".kv-cell-run")?.focus();
-    }
+    if (stop === document.activeElement) this.#focus();
     stop.hidden = true;
   }
 

@@ -6,7 +6,12 @@ export class Notes {
   readonly element = document.createElement("div");
   readonly #lines = new Map<string, HTMLElement>();
 
-  constructor(after: HTMLElement) {
+  readonly #choices = new Map<string, readonly Choice[]>();
+  readonly #focusElsewhere: () => void;
+
+  /** `focusElsewhere` is called when a pressed button goes away. */
+  constructor(after: HTMLElement, focusElsewhere: () => void) {
+    this.#focusElsewhere = focusElsewhere;
     this.element.className = "kv-cell-notes";
     this.element.setAttribute("role", "status");
     after.after(this.element);
@@ -16,15 +21,16 @@ export class Notes {
   show(name: string, sentence: string, choices: readonly Choice[] = []): void {
     const line = document.createElement("p");
     line.append(sentence);
-    for (const [label, press] of choices) {
+    for (const [place, [label]] of choices.entries()) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = label;
-      button.addEventListener("click", press);
+      button.addEventListener("click", () => this.#press(name, place, button));
       line.append(" ", button);
     }
+    this.#choices.set(name, choices);
     const old = this.#lines.get(name);
-    if (old?.textContent === line.textContent) return;
+    if (old?.textContent === line.textContent) return; // said already; its buttons do what is new
     this.#lines.set(name, line);
     if (old) old.replaceWith(line);
     else this.element.append(line);
@@ -33,5 +39,10 @@ export class Notes {
   clear(name: string): void {
     this.#lines.get(name)?.remove();
     this.#lines.delete(name);
+  }
+
+  #press(name: string, place: number, button: HTMLElement): void {
+    this.#choices.get(name)?.[place]?.[1]();
+    if (!button.isConnected) this.#focusElsewhere();
   }
 }

@@ -73,6 +73,7 @@ export class KeptText {
     const stored = this.#place.read();
     if (!stored || stored.text === this.#text) {
       this.#known = stored?.text;
+      this.#tell();
       return;
     }
     this.#other = { text: stored.text, from: "tab" };

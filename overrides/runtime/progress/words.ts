@@ -1,0 +1,17 @@
+/** How progress is put into words, the same everywhere. */
+
+import type { Total } from "./state";
+
+export const NOT_KEPT =
+  "This browser does not let the page keep it (storage is full or turned off): it lasts while this page is open.";
+
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
+/** `3 of 21 steps done, about 58 minutes left`. */
+export function totalWords({ done, steps, minutesLeft }: Total): string {
+  if (done === steps) return `All ${count(steps, "step")} done`;
+  const left = `about ${count(minutesLeft, "minute")}`;
+  return done === 0 ? `${count(steps, "step")}, ${left}` : `${done} of ${count(steps, "step")} done, ${left} left`;
+}
