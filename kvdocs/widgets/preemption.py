@@ -41,7 +41,7 @@ def config(num_blocks: int, max_num_seqs: int) -> EngineConfig:
     return EngineConfig(num_blocks=num_blocks + 1, max_num_seqs=max_num_seqs)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def run(num_blocks: int, max_num_seqs: int) -> EngineRun:
     """Return the workload on a server.
 
