@@ -2,12 +2,18 @@
 
 import { asset } from "./build-info";
 import { copyText } from "./copy";
+import { button } from "./dom";
+import { LinkProblem } from "./share/link";
+import { SITE } from "./site";
+import { isRecord } from "./values";
 import type { EditableCell } from "./cells/cell";
 import type * as Cells from "./cells/index";
 
+const LONGEST_SHARED = 100_000;
+
 /** The reader's texts of a page are kept in localStorage under keys that begin with this. */
 function prefixOf(page: string): string {
-  return `kv:cell:${new URL("../..", import.meta.url).pathname}:${page}:`;
+  return `kv:cell:${SITE.pathname}:${page}:`;
 }
 
 /** Define the element; without it code and output read as they were built. */
@@ -49,15 +55,34 @@ export function defineCell(): void {
       return this.#cell?.text ?? this.dataset.source ?? "";
     }
 
+    /** What a link to this block carries. */
+    sharedState(): unknown {
+      return { text: this.text };
+    }
+
+    /** Show the text that a link carried, without running it; the reader's own is kept. */
+    async openState(state: unknown): Promise<void> {
+      const text = isRecord(state) ? state.text : undefined;
+      if (typeof text !== "string" || text.length > LONGEST_SHARED) {
+        throw new LinkProblem("This link is damaged; the block stands as it was built.");
+      }
+      if (text === this.text) return;
+      try {
+        (await this.#attach()).open(text);
+      } catch (error) {
+        console.warn("kv: the editor did not load.", error);
+        throw new LinkProblem("The editor could not be fetched, so the block stands as it was built.");
+      }
+    }
+
     #bar(): HTMLElement {
       const bar = document.createElement("div");
       bar.className = "kv-cell-bar";
       const status = document.createElement("p");
       status.className = "kv-cell-status";
       status.setAttribute("role", "status");
-      const edit = button("Edit and run", () => void this.#edit(status));
-      edit.classList.add("kv-cell-edit");
-      bar.append(edit, button("Copy", () => void this.#copy(status)), status);
+      const edit = button("Edit and run", () => void this.#edit(status), "kv-cell-edit");
+      bar.append(edit, button("Copy", () => void this.#copy(status), ""), status);
       return bar;
     }
 
@@ -92,14 +117,6 @@ export function defineCell(): void {
 /** The element as the editor sees it. */
 export interface CellElement extends HTMLElement {
   readonly keyPrefix: string;
-}
-
-function button(label: string, press: () => void): HTMLButtonElement {
-  const element = document.createElement("button");
-  element.type = "button";
-  element.textContent = label;
-  element.addEventListener("click", press);
-  return element;
 }
 
 function hasKeptTexts(prefix: string): boolean {

@@ -751,6 +751,38 @@ def test_two_tabs_do_not_destroy_each_others_text(context: BrowserContext, block
     assert other.text() == "print('one')"
 
 
+def test_a_link_carries_the_text_and_runs_nothing(browser: Browser, blocks: SiteServer):
+    permissions = ["clipboard-read", "clipboard-write"]
+    with browser.new_context(permissions=permissions) as sender:
+        block = opened(sender.new_page(), blocks).write("print('<b> from a link & é')")
+        block.button("Link").click()
+        expect(block.cell).to_contain_text("Link copied.")
+        link = block.page.evaluate("navigator.clipboard.readText()")
+    with browser.new_context() as receiver:
+        page = receiver.new_page()
+        own = opened(page, blocks).write("print('my own')")
+        expect(own.notes).to_contain_text(KEPT)
+        page.close()
+        there = Block(receiver.new_page(), 2)
+        there.page.goto(link)
+        expect(there.notes).to_contain_text("This text came with a link. Nothing of it has run.")
+        assert there.text() == "print('<b> from a link & é')"
+        assert python_workers(there.page) == 0
+        there.button("Show it").click()
+        assert there.text() == "print('my own')"
+        expect(there.notes).not_to_contain_text("came with a link")
+
+
+@pytest.mark.parametrize("state", ["null", "{text: 1}", "'x'", "{text: 'x'.repeat(200000)}"])
+def test_a_damaged_links_state_is_refused(page: Page, blocks: SiteServer, state: str):
+    page.goto(blocks.url)
+    block = Block(page, 2)
+    expect(block.button("Edit and run")).to_be_visible()
+    refused = block.cell.evaluate(f"cell => cell.openState({state}).catch(error => error.message)")
+    assert refused == "This link is damaged; the block stands as it was built."
+    assert block.text() == SECOND
+
+
 # --- navigation ---------------------------------------------------------------------------------
 
 

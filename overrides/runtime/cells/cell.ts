@@ -1,6 +1,7 @@
 /** One block with its editor: what its buttons do, what is kept, what the reader is told. */
 
 import { Interrupted } from "../connection";
+import { button, make } from "../dom";
 import type { CellElement } from "../kv-cell";
 import type { Outcome } from "../messages";
 import { Editor } from "./editor";
@@ -56,8 +57,14 @@ export class EditableCell {
   /** Open the editor in the code's place, and have Python come up meanwhile. */
   edit(): void {
     session.python.warm();
-    if (!this.#editor) this.#open();
+    this.#open();
     this.#editor?.focus();
+  }
+
+  /** Show a text that a link carried; nothing runs. */
+  open(text: string): void {
+    this.#open();
+    this.#kept.adopt(text);
   }
 
   /** The element has left the page. */
@@ -79,6 +86,7 @@ export class EditableCell {
   }
 
   #open(): void {
+    if (this.#editor) return;
     const hint = this.#hint();
     const name = `Python code of block ${this.number}`;
     this.#editor = new Editor(this.#kept.text, name, hint.id, {
@@ -91,30 +99,20 @@ export class EditableCell {
     this.#element.prepend(this.#editor.element, bar, this.#notes.element);
     bar.after(hint);
     bar.querySelector(".kv-cell-edit")?.replaceWith(...this.#runButtons());
-    bar.querySelector(".kv-cell-status")?.before(this.#button("Reset", () => this.#reset(), "kv-cell-reset"));
+    bar.querySelector(".kv-cell-status")?.before(button("Reset", () => this.#reset(), "kv-cell-reset"));
     this.#element.classList.add("kv-open");
   }
 
   #runButtons(): HTMLElement[] {
-    const run = this.#button("Run", () => void this.run(), "kv-cell-run");
+    const run = button("Run", () => void this.run(), "kv-cell-run");
     run.setAttribute("aria-keyshortcuts", "Control+Enter Meta+Enter");
-    this.#stop = this.#button("Stop", () => this.#stopped(), "kv-cell-stop");
+    this.#stop = button("Stop", () => this.#stopped(), "kv-cell-stop");
     this.#stop.hidden = true;
     return [run, this.#stop];
   }
 
-  #button(label: string, press: () => void, className: string): HTMLButtonElement {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = label;
-    button.className = className;
-    button.addEventListener("click", press);
-    return button;
-  }
-
   #hint(): HTMLElement {
-    const hint = document.createElement("p");
-    hint.className = "kv-cell-hint";
+    const hint = make("p", "kv-cell-hint");
     hint.id = `${this.#element.id}-hint`;
     const run = /mac|iphone|ipad/i.test(navigator.platform) ? "⌘-Enter" : "Ctrl-Enter";
     hint.textContent = `${run} runs. Tab indents; Esc, then Tab leaves the editor.`;
@@ -149,6 +147,7 @@ export class EditableCell {
       return;
     }
     this.#kept.flush();
+    this.#notes.clear("link");
     this.#editor?.mark(null);
     this.#output.begin();
     this.#tell("");

@@ -1,32 +1,28 @@
 /** The lines below a block that ask or tell something about its text. */
 
+import { button, make } from "../dom";
+
 export type Choice = readonly [label: string, press: () => void];
 
 export class Notes {
-  readonly element = document.createElement("div");
+  readonly element = make("div", "kv-cell-notes");
   readonly #lines = new Map<string, HTMLElement>();
-
   readonly #choices = new Map<string, readonly Choice[]>();
   readonly #focusElsewhere: () => void;
 
   /** `focusElsewhere` is called when a pressed button goes away. */
   constructor(after: HTMLElement, focusElsewhere: () => void) {
     this.#focusElsewhere = focusElsewhere;
-    this.element.className = "kv-cell-notes";
     this.element.setAttribute("role", "status");
     after.after(this.element);
   }
 
   /** Show a line, in place of the one of the same name. */
   show(name: string, sentence: string, choices: readonly Choice[] = []): void {
-    const line = document.createElement("p");
-    line.append(sentence);
+    const line = make("p", "", sentence);
     for (const [place, [label]] of choices.entries()) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = label;
-      button.addEventListener("click", () => this.#press(name, place, button));
-      line.append(" ", button);
+      const choice = button(label, () => this.#press(name, place, choice), "");
+      line.append(" ", choice);
     }
     this.#choices.set(name, choices);
     const old = this.#lines.get(name);
@@ -41,8 +37,8 @@ export class Notes {
     this.#lines.delete(name);
   }
 
-  #press(name: string, place: number, button: HTMLElement): void {
+  #press(name: string, place: number, pressed: HTMLElement): void {
     this.#choices.get(name)?.[place]?.[1]();
-    if (!button.isConnected) this.#focusElsewhere();
+    if (!pressed.isConnected) this.#focusElsewhere();
   }
 }

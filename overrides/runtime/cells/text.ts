@@ -8,6 +8,7 @@ const PAUSE_MS = 400;
 
 const WHERE: Record<Other["from"], string> = {
   reset: "Your text from before the reset is kept.",
+  link: "Your own text from before the link is kept.",
   tab: "Another tab has a different text of this block; both are kept.",
   lesson: "Your text for the earlier version of this block is kept.",
 };
@@ -51,6 +52,7 @@ export class KeptText {
     if (text === this.#text) return;
     this.#text = text;
     this.#dirty = true;
+    this.#notes.clear("link");
     clearTimeout(this.#timer);
     this.#timer = window.setTimeout(() => this.flush(), PAUSE_MS);
   }
@@ -65,6 +67,13 @@ export class KeptText {
   reset(text: string): void {
     if (text !== this.#original) this.#other = { text, from: "reset" };
     this.#put(this.#original);
+  }
+
+  /** Show a text that a link carried; the reader's own is kept. */
+  adopt(text: string): void {
+    if (this.#text !== this.#original) this.#other = { text: this.#text, from: "link" };
+    this.#put(text);
+    this.#notes.show("link", "This text came with a link. Nothing of it has run.");
   }
 
   /** Another tab changed storage. */
@@ -123,6 +132,7 @@ export class KeptText {
   /** Show the other text, and keep the present one in its stead. */
   #swap(other: Other): void {
     const present = this.#text;
+    this.#notes.clear("link");
     this.#other = present === this.#original ? undefined : { text: present, from: other.from };
     this.#put(other.text);
   }
