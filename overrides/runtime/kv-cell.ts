@@ -4,6 +4,7 @@ import { asset } from "./build-info";
 import { copyText } from "./copy";
 import type { EditableCell } from "./cells/cell";
 import type * as Cells from "./cells/index";
+import { LinkProblem, textIn } from "./share/link";
 
 /** The reader's texts of a page are kept in localStorage under keys that begin with this. */
 function prefixOf(page: string): string {
@@ -47,6 +48,22 @@ export function defineCell(): void {
     /** What the reader has in the block: the edited text, or the original. */
     get text(): string {
       return this.#cell?.text ?? this.dataset.source ?? "";
+    }
+
+    /** What a link carries: the code, and which version of the block it is for. */
+    sharedState(): unknown {
+      return { code: this.text, key: this.dataset.key ?? "" };
+    }
+
+    /** Open the editor with a link's code. */
+    async openState(state: unknown): Promise<void> {
+      const code = textIn(state, "code");
+      if (textIn(state, "key") !== this.dataset.key) {
+        throw new LinkProblem("This block has changed since the link was made; it stands as it was built.");
+      }
+      const cell = await this.#attach().catch(() => undefined);
+      if (!cell) throw new LinkProblem("The editor could not be fetched, so the block stands as it was built.");
+      if (this.isConnected) cell.open(code);
     }
 
     #bar(): HTMLElement {

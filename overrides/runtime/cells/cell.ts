@@ -54,6 +54,12 @@ export class EditableCell {
     this.#editor?.focus();
   }
 
+  /** Have a link's text stand in the editor. */
+  open(text: string): void {
+    if (!this.#editor) this.#open();
+    this.#kept.opened(text);
+  }
+
   /** The element has left the page. */
   close(): void {
     this.#closed.abort();

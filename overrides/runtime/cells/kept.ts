@@ -3,8 +3,8 @@
 /** A second text beside the reader's own, and where it came from. */
 export interface Other {
   readonly text: string;
-  /** `reset`: what stood there before; `tab`: another tab wrote it; `lesson`: for an earlier original. */
-  readonly from: "reset" | "tab" | "lesson";
+  /** `reset`, `link`: what stood there before; `tab`: another tab wrote it; `lesson`: for an earlier original. */
+  readonly from: "reset" | "tab" | "lesson" | "link";
 }
 
 export interface Kept {

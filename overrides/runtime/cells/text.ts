@@ -9,6 +9,7 @@ const PAUSE_MS = 400;
 const WHERE: Record<Other["from"], string> = {
   reset: "Your text from before the reset is kept.",
   tab: "Another tab has a different text of this block; both are kept.",
+  link: "Your text from before the link is kept.",
   lesson: "Your text for the earlier version of this block is kept.",
 };
 const UNSAVED =
@@ -65,6 +66,13 @@ export class KeptText {
   reset(text: string): void {
     if (text !== this.#original) this.#other = { text, from: "reset" };
     this.#put(this.#original);
+  }
+
+  /** A link brought a text; what the reader has is kept beside it. */
+  opened(text: string): void {
+    if (text === this.#text) return;
+    if (this.#text !== this.#original) this.#other = { text: this.#text, from: "link" };
+    this.#put(text);
   }
 
   /** Another tab changed storage. */
