@@ -168,6 +168,66 @@ def test_controls_stay_when_the_picture_changes(page: Page, site: SiteServer):
     assert content_of(after)[2]["params"]["utilization"] == "0.7"
 
 
+# --- a block of code ----------------------------------------------------------------------------
+
+
+def block(page: Page) -> Locator:
+    return page.locator("kv-cell").first
+
+
+def editor(page: Page) -> Locator:
+    return block(page).locator(".cm-content")
+
+
+def typed(page: Page, text: str) -> None:
+    block(page).get_by_role("button", name="Edit and run").click()
+    editor(page).fill(text)
+
+
+def test_a_link_to_code_opens_it_in_the_editor_of_another_browser(
+    browser: Browser, page: Page, site: SiteServer
+):
+    page.add_init_script(NO_CLIPBOARD)
+    page.goto(site.url + STEP_1)
+    code = f'x = "{EVIL}"\nif 1<2 and x: print("ü →", x)'
+    typed(page, code)
+    link = link_of(block(page))
+    assert content_of(link)[2]["code"] == code
+    with browser.new_context() as context:
+        other = context.new_page()
+        other.goto(link)
+        expect(editor(other)).to_contain_text("if 1<2 and x")
+        assert editor(other).locator(".cm-line").all_inner_texts() == code.split("\n")
+        other.wait_for_url(re.compile("#cell-"))
+        other.reload()
+        expect(block(other)).to_contain_text("Your text is kept in this browser")
+        assert other.evaluate("window.hacked") is None
+
+
+def test_a_link_to_code_keeps_the_readers_own_text(page: Page, site: SiteServer):
+    page.add_init_script(NO_CLIPBOARD)
+    page.goto(site.url + STEP_1)
+    typed(page, "theirs = 1")
+    link = link_of(block(page))
+    editor(page).fill("mine = 1")
+    page.evaluate("() => new Promise(done => setTimeout(done, 600))")
+    page.goto("about:blank")
+    page.goto(link)
+    expect(editor(page)).to_have_text("theirs = 1")
+    expect(block(page)).to_contain_text("Your text from before the link is kept.")
+    block(page).get_by_role("button", name="Show it").click()
+    expect(editor(page)).to_have_text("mine = 1")
+
+
+def test_a_link_to_a_block_that_has_changed_since_says_so(page: Page, site: SiteServer):
+    page.goto(site.url + STEP_1)
+    ident = block(page).get_attribute("id")
+    state = packed(ident, "kv-cell", {"code": "old = 1", "key": "an earlier one"})
+    page.evaluate("hash => { location.hash = hash }", f"kv=1.{state}")
+    expect(note(page)).to_contain_text("has changed since the link was made")
+    expect(editor(page)).to_have_count(0)
+
+
 # --- links that cannot be opened ----------------------------------------------------------------
 
 WIDGET = "kv-widget gpu-memory"

@@ -52,7 +52,7 @@ function showAhead(place: Element, progress: Progress): void {
     const minutes = count(open.reduce((sum, step) => sum + step.minutes, 0), "minute");
     const heading = make("h2", "", `Still ahead: ${count(open.length, "step")}, about ${minutes}`);
     const go = make("p", "", link(addressOf(next), `Go on with step ${next.step}: ${next.title}`));
-    return [heading, go, make("ul", "kv-ahead", ...open.map(item))];
+    return open.length === 1 ? [heading, go] : [heading, go, make("ul", "kv-ahead", ...open.map(item))];
   });
 }
 

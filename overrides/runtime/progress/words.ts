@@ -11,7 +11,7 @@ export function count(number: number, one: string, many = `${one}s`): string {
 
 /** `3 of 21 steps done, about 58 minutes left`. */
 export function totalWords({ done, steps, minutesLeft }: Total): string {
-  if (done === steps) return `All ${count(steps, "step")} done`;
+  if (done === steps) return steps === 1 ? "Done" : `All ${steps} steps done`;
   const left = `about ${count(minutesLeft, "minute")}`;
   return done === 0 ? `${count(steps, "step")}, ${left}` : `${done} of ${count(steps, "step")} done, ${left} left`;
 }

@@ -13,7 +13,7 @@ const SAID_MS = 2500;
 class KvLink extends HTMLElement {
   connectedCallback(): void {
     const element = shareableAround(this);
-    if (!element) return;
+    if (!element) return; // it has no state that a link could carry
     const buttons = [button("Link", () => void this.#give(() => address(element), "Link"), "kv-small-button")];
     if (element.localName === "kv-widget") {
       buttons.push(button("Embed", () => void this.#give(() => embedding(element), "Line for your page"), "kv-small-button"));
@@ -61,7 +61,7 @@ export function defineShareControls(): void {
 
 /** Code blocks and cells are made by others; their controls are added here. */
 function addControls(): void {
-  for (const block of document.querySelectorAll(".md-content .highlight")) {
+  for (const block of document.querySelectorAll(".md-content div.highlight")) {
     const hasOwn = block.closest("kv-cell, kv-drill, kv-widget, .result") ?? block.querySelector("kv-copy");
     if (!hasOwn) block.append(document.createElement("kv-copy"));
   }

@@ -6,44 +6,46 @@ import { LinkProblem, type Shared, isStateLink, sharedIn } from "./link";
 import { type Shareable, isShareable, kindOf } from "./shareable";
 
 const NOTE = "kv-link-note";
-let opened = "";
+/** The link that was opened last, and where; a page may be drawn anew while its address stays. */
+let opened: { readonly href: string; readonly where: Element } | undefined;
 
 export function openLinks(): void {
-  onEveryPage(openOnce);
-  addEventListener("hashchange", () => {
-    opened = "";
-    openOnce();
-  });
+  onEveryPage(follow);
+  addEventListener("hashchange", follow);
 }
 
-/** A page that comes back by itself is not set again. */
-function openOnce(): void {
+function follow(): void {
   const { hash, href } = location;
-  if (!isStateLink(hash)) opened = "";
-  else if (href !== opened) {
-    opened = href;
-    void open(hash);
-  }
+  if (!isStateLink(hash)) opened = undefined;
+  else if (opened?.href !== href || !opened.where.isConnected) void open(hash, href);
 }
 
-async function open(hash: string): Promise<void> {
-  document.querySelectorAll(`.${NOTE}`).forEach((note) => note.remove());
-  let note: HTMLElement | undefined;
+async function open(hash: string, href: string): Promise<void> {
+  for (const note of document.querySelectorAll(`.${NOTE}`)) note.remove();
+  const note = make("p", NOTE);
+  note.setAttribute("role", "status");
+  opened = { href, where: note };
   try {
     const shared = await sharedIn(hash);
     const element = find(shared);
-    note = noteBefore(element, "Opening what the link carries …");
+    opened = { href, where: element };
+    element.before(note);
+    note.textContent = "Opening what the link carries …"; // after it stands in the page, so that it is said
     element.scrollIntoView({ block: "start" });
     await element.openState(shared.state);
     note.remove();
     element.scrollIntoView({ block: "start" });
     if (element.localName === "kv-cell") forget(element); // its text is kept now, and may go on from here
   } catch (error) {
-    const words = error instanceof LinkProblem ? error.message : "This link could not be opened; the page stands as it was built.";
-    if (!(error instanceof LinkProblem)) console.warn("kv: a link was not opened.", error);
-    if (note?.isConnected) note.textContent = words;
-    else noteBefore(document.querySelector(".md-content__inner")?.firstElementChild ?? null, words);
+    const isOurs = error instanceof LinkProblem;
+    if (!isOurs) console.warn("kv: a link was not opened.", error);
+    if (!note.isConnected) firstOfContent().before(note);
+    note.textContent = isOurs ? error.message : "This link could not be opened; the page stands as it was built.";
   }
+}
+
+function firstOfContent(): Element {
+  return document.querySelector(".md-content__inner > *") ?? document.body;
 }
 
 /** By its id, or, where the page has changed, by its kind. */
@@ -57,17 +59,8 @@ function find({ id, of }: Shared): Shareable {
   throw new LinkProblem("This link is for something that is no longer on this page; the page stands as it was built.");
 }
 
-function noteBefore(element: Element | null, words: string): HTMLElement {
-  const note = make("p", NOTE);
-  note.setAttribute("role", "status");
-  if (element) element.before(note);
-  else document.body.prepend(note);
-  note.textContent = words; // after it stands in the page, so that it is said
-  return note;
-}
-
 /** From here on the address names the element, and a reload brings no old text back. */
 function forget(element: Element): void {
   history.replaceState(history.state, "", `#${element.id}`);
-  opened = "";
+  opened = undefined;
 }
