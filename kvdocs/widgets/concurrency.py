@@ -201,7 +201,7 @@ def _axes(first: Curve, second: Curve) -> dict[str, Any]:
         "y": {
             "field": "requests",
             "type": "quantitative",
-            "title": "requests at once",
+            "title": "requests at once, by the log",
             "scale": {"type": "log", "domain": [_LEAST_REQUESTS, most]},
             "axis": {"format": ",d", "values": [1, 10, 100, 1000, 10_000], "titlePadding": 4},
         },
@@ -390,8 +390,9 @@ def _in_flight(drawn: Curve) -> str:
     if not get_model(drawn.setup.model).model.group(LayerKind.SLIDING):
         return ""
     return (
-        " It bends past 16,384 tokens, not past its window: vLLM also sets aside the tokens in"
-        f" flight, two batches of {DEFAULT_MAX_NUM_BATCHED_TOKENS:,}."
+        " It bends past 16,384 tokens, not past its window: this is the start-up log's count, and"
+        f" that includes tokens in flight, two batches of {DEFAULT_MAX_NUM_BATCHED_TOKENS:,}."
+        " Once its prompt is computed a request gives them back, so more run at once."
     )
 
 

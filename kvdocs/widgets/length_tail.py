@@ -312,7 +312,7 @@ LENGTH_TAIL: Final = Widget(
             default="20",
             interval_ms=500,
         ),
-        Steps("median", "Median length", (2048, 4096, 8192, 16384), "4096", unit="tokens"),
+        Steps("median", "Median length", (1024, 2048, 4096, 8192), "1024", unit="tokens"),
         Steps("tail", "1 in 20 is longer than", (2, 4, 8, 16), "8", unit="medians"),
         Steps("longest", "--max-model-len", (16384, 32768, 65536, 131072), "32768", unit="tokens"),
     ),

@@ -278,8 +278,8 @@ def _table(shared: Shared) -> Table:
 def _caption(broken: str) -> str:
     if broken == "none":
         return (
-            "Notice the numbers: a shared block is stored once, whoever holds it, and leaves "
-            "the pool only when the last one lets go. Now change one token."
+            "Notice the numbers: a shared block is stored once, whoever holds it. When the last "
+            "one lets go it stays findable until its room is needed. Now change one token."
         )
     return (
         "Notice how far one token reaches: each hash covers the one before it, so every block "

@@ -200,7 +200,7 @@ def draw(*, step: int, max_model_len: int) -> View:
     share = slabs.usage.wasted / slabs.usage.reserved if slabs.usage.reserved else 0.0
     return View(
         title=(
-            f"Slabs run {len(slabs.running)} requests at once, blocks {len(blocks.running)}: "
+            f"At once: {len(slabs.running)} in slabs, {len(blocks.running)} in blocks; "
             f"{share:.0%} of what the slabs reserve holds nothing"
         ),
         picture=_picture(slabs, blocks, max_model_len),

@@ -182,8 +182,8 @@ def draw(*, reserve: float) -> View:
         picture=_picture(gqa, mha),
         figures=_figures(gqa, mha),
         caption=(
-            "Notice that the pool is the same in both rows: grouping the heads buys no memory, "
-            "it makes each token an eighth of the size. The buffers that NCCL and CUDA graphs "
+            "Notice that the pool is taken to be the same in both rows: grouping the heads makes "
+            "each token an eighth of the size. The buffers that NCCL and CUDA graphs "
             "take are this lesson's assumption; move it to what your server reports."
         ),
         table=_table(gqa, mha),

@@ -204,8 +204,8 @@ def _solution(p: Drain) -> tuple[str | Element, ...]:
             (f"{end.waiting:,} wait", f"with {way} from second {CHANGED_S} on"),
         ),
         (
-            "A queue drains only when more leave than come. Whatever makes each request smaller, "
-            "shorter or rarer does it; more arithmetic would not."
+            "A queue drains only when more leave than come. Whatever makes requests smaller or "
+            "rarer does it, and whatever lets them leave sooner."
         ),
     )
 

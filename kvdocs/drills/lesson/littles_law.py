@@ -48,8 +48,8 @@ def _draw(rng: random.Random) -> Load:
 def _question(p: Load) -> str:
     return (
         f"{p.per_minute} requests a minute reach the assistant. Each stays {p.seconds} "
-        f"seconds and holds {p.tokens:,} tokens while it stays. How many tokens must the cache "
-        "hold at once, so that nobody waits?"
+        f"seconds and holds {p.tokens:,} tokens while it stays. How many tokens do they hold "
+        "at once, on average, if none has to wait?"
     )
 
 

@@ -75,7 +75,7 @@ def _misconceptions(p: ModelRatio) -> Iterator[Misconception]:
         "scaled with the parameters",
         round(p.parameters, 2),
         "That is the ratio of the parameters, and they are not in the formula. A model's "
-        "weights grow with its width squared, its cache only with depth, KV heads and head dim.",
+        "weights grow with depth and width squared, its cache with depth, KV heads and head dim.",
     )
     yield Misconception(
         "took query heads",
@@ -119,7 +119,7 @@ def _solution(p: ModelRatio) -> tuple[str | Element, ...]:
         ),
         (
             f"Not {format_number(p.parameters, 1)}: parameters are not in the formula. A model's "
-            "weights grow with its width squared, its cache only with depth, KV heads and head "
+            "weights grow with depth and width squared, its cache with depth, KV heads and head "
             "dim."
         ),
     )
