@@ -8,6 +8,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── FlagError                a start-up flag or its value that a server would not take
 ├── WorkloadError            a workload that cannot be read
 ├── NeverFitsError           a request that no waiting would ever let run
+├── LivelockError            requests that take each other's blocks for ever
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
 └── ParameterError           a widget parameter outside what its control allows
@@ -66,6 +67,10 @@ class NeverFitsError(KvdocsError):
         self.request_id = request_id
         self.needed = needed
         self.available = available
+
+
+class LivelockError(KvdocsError):
+    """Requests that take each other's blocks for ever, so that a run would never end."""
 
 
 class UsageError(KvdocsError):

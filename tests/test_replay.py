@@ -17,7 +17,7 @@ def load(name):
 
 
 def test_all_recordings_are_there():
-    assert len(NAMES) == 56
+    assert len(NAMES) == 57
 
 
 @pytest.mark.parametrize("name", NAMES)

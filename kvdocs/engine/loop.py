@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kvdocs.blocks import blocks_for
-from kvdocs.engine.config import EngineConfig
+from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.events import Gauges
 from kvdocs.engine.kv_cache import max_gate_blocks
 from kvdocs.engine.request import Request, RequestSpec, Status, last_token_count
-from kvdocs.errors import NeverFitsError
+from kvdocs.errors import LivelockError, NeverFitsError
+
+MOST_PREEMPTIONS_IN_VAIN: Final = 20_000
+"""Preemptions without a token generated in between after which a run counts as livelocked."""
 
 
 class Engine(Protocol):
@@ -187,6 +190,7 @@ def run(
 
     Raises:
         NeverFitsError: Before anything runs, for the first request that can never run.
+        LivelockError: Requests take each other's blocks for ever.
 
     Examples:
         >>> from kvdocs.engine.prompt import DistinctPrompt
@@ -202,6 +206,7 @@ def run(
     arrivals = sorted(specs, key=lambda spec: spec.arrival)
     aborts = _aborts(specs)
     num_added = num_aborted = 0
+    watch = _LivelockWatch(engine)
     while True:
         if not engine.has_unfinished:
             if num_added == len(arrivals):
@@ -222,9 +227,40 @@ def run(
             num_aborted += 1
         if engine.has_unfinished:
             engine.advance(until)
+            watch.check()
             if observe is not None:
                 observe(engine.gauges())
     return [_result(engine.requests[spec.id]) for spec in specs]
+
+
+class _LivelockWatch:
+    """Notices when preemptions go on and nothing comes of them.
+
+    First come, first served never preempts the first; a total order of priority and arrival never
+    the most urgent. Only a tie in both lets two requests take turns as the victim. In vLLM the
+    samples of one request with n > 1 are so tied: `vllm/v1/engine/async_llm.py` add_request
+    copies the request, arrival time and all.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._may_tie = engine.config.policy is Policy.PRIORITY
+        self._tokens = self._preemptions = 0
+
+    def check(self) -> None:
+        """Raise if the last token is too many preemptions ago."""
+        if not self._may_tie:
+            return
+        counters = self._engine.gauges().counters
+        if counters.generation_tokens > self._tokens:
+            self._tokens, self._preemptions = counters.generation_tokens, counters.preemptions
+        in_vain = counters.preemptions - self._preemptions
+        if in_vain > MOST_PREEMPTIONS_IN_VAIN:
+            raise LivelockError(
+                f"{in_vain} preemptions in a row without one token generated: requests of equal "
+                "priority and arrival take each other's blocks for ever. Let them arrive one after "
+                "another, give them different priorities, or raise num_blocks"
+            )
 
 
 def _aborts(specs: Sequence[RequestSpec]) -> list[tuple[float, int, str]]:
