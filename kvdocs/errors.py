@@ -9,6 +9,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── StartError               a server that would not start, in vLLM's words
 ├── WorkloadError            a workload that cannot be read
 ├── NeverFitsError           a request that no waiting would ever let run
+├── LivelockError            requests that take each other's blocks for ever
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
 ├── InputError               a block that asks for input where nobody can type
@@ -78,6 +79,10 @@ class NeverFitsError(KvdocsError):
 
 class InputError(KvdocsError):
     """A block of a page that reads standard input, where nobody can type."""
+
+
+class LivelockError(KvdocsError):
+    """Requests that take each other's blocks for ever, so that a run would never end."""
 
 
 class UsageError(KvdocsError):

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from kvdocs.blocks import NULL_BLOCK
+from kvdocs.engine import loop
 from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.events import WaitReason
 from kvdocs.engine.jumping import JumpingEngine, fast_engine
@@ -18,12 +20,14 @@ from kvdocs.engine.request import RequestSpec
 from kvdocs.engine.scheduler import Scheduler
 from kvdocs.engine.stepping import SteppingEngine
 from kvdocs.engine.timer import ConstantTimer
-from kvdocs.errors import NeverFitsError
+from kvdocs.errors import LivelockError, NeverFitsError
 from kvdocs.replay import DEFAULT_CONFIG, read_requests
 from tests.engine_strategies import LoadTimer, engine_settings, workloads
 
 GOLDEN = Path(__file__).parent / "golden"
+ENDLESS = "x27_priority_tie"
 NAMES = sorted(path.name.removesuffix(".out.json") for path in GOLDEN.glob("*.out.json"))
+NAMES.remove(ENDLESS)
 MOST_TURNS = 20_000
 
 
@@ -182,12 +186,26 @@ def test_both_engines_decide_alike_in_a_crowd_that_does_not_fit(policy, asynchro
 @pytest.mark.parametrize("timer", [ConstantTimer(), LoadTimer()], ids=["constant", "load"])
 @pytest.mark.parametrize("name", NAMES)
 def test_both_engines_decide_alike_on_recorded_workloads(name, timer):
+    config, specs = recorded(name)
+    assert_one_result(config, [spec for spec in specs if fits(spec, config)], timer)
+
+
+@pytest.mark.parametrize("engine", [SteppingEngine, JumpingEngine])
+def test_requests_that_evict_each_other_for_ever_are_reported(engine, monkeypatch):
+    monkeypatch.setattr(loop, "MOST_PREEMPTIONS_IN_VAIN", 500)
+    config, specs = recorded(ENDLESS)
+    with pytest.raises(LivelockError, match="equal priority and arrival"):
+        run(engine(config), specs)
+    one_after_the_other = [replace(spec, arrival=index) for index, spec in enumerate(specs)]
+    assert all(result.num_output_tokens == 8 for result in run(engine(config), one_after_the_other))
+
+
+def recorded(name):
     workload = json.loads((GOLDEN / f"{name}.json").read_text())
     settings = {**DEFAULT_CONFIG, **workload["config"]}
     reserve, policy = settings.pop("reserve_full_isl"), Policy(settings.pop("policy"))
     config = EngineConfig(**settings, policy=policy, scheduler_reserve_full_isl=reserve)
-    specs = read_requests(workload["requests"])
-    assert_one_result(config, [spec for spec in specs if fits(spec, config)], timer)
+    return config, read_requests(workload["requests"])
 
 
 def fits(spec, config):

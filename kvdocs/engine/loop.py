@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kvdocs.blocks import blocks_for
-from kvdocs.engine.config import EngineConfig
+from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.events import Gauges
 from kvdocs.engine.kv_cache import max_gate_blocks
 from kvdocs.engine.request import Request, RequestSpec, Status, last_token_count
-from kvdocs.errors import NeverFitsError
+from kvdocs.errors import LivelockError, NeverFitsError
+
+MOST_PREEMPTIONS_IN_VAIN: Final = 20_000
+"""Preemptions without a token generated in between after which a run counts as livelocked."""
 
 
 class Engine(Protocol):
@@ -83,6 +86,43 @@ class RequestResult(NamedTuple):
     num_lost_tokens: int
 
 
+def check_accepted(spec: RequestSpec, config: EngineConfig) -> None:
+    """Refuse a request that a server turns away before its scheduler sees it.
+
+    An empty prompt, no token to generate, or a prompt that leaves no room for one (vLLM 0.33.0
+    `vllm/v1/engine/input_processor.py` _validate_prompt_len, `vllm/sampling_params.py`).
+
+    Args:
+        spec: The request.
+        config: The engine's settings.
+
+    Raises:
+        NeverFitsError: With what it needs and what there is.
+
+    Examples:
+        >>> from kvdocs.engine.prompt import DistinctPrompt
+        >>> config = EngineConfig(max_model_len=200)
+        >>> check_accepted(RequestSpec(id="a", prompt=DistinctPrompt(199), max_tokens=9), config)
+    """
+    prompt = spec.prompt.num_tokens
+    if prompt < 1 or spec.max_tokens < 1:
+        raise NeverFitsError(
+            f"request {spec.id!r} has {prompt} prompt tokens and max_tokens {spec.max_tokens}; "
+            "both must be at least 1",
+            request_id=spec.id,
+            needed=1,
+            available=min(prompt, spec.max_tokens),
+        )
+    if prompt >= config.max_model_len:
+        raise NeverFitsError(
+            f"request {spec.id!r} has a prompt of {prompt} tokens; with max_model_len "
+            f"{config.max_model_len} it may have at most {config.max_model_len - 1}",
+            request_id=spec.id,
+            needed=prompt,
+            available=config.max_model_len - 1,
+        )
+
+
 def check_fits(spec: RequestSpec, config: EngineConfig) -> None:
     """Refuse a request that no waiting would ever let run to its end.
 
@@ -105,23 +145,8 @@ def check_fits(spec: RequestSpec, config: EngineConfig) -> None:
         ...     print(error.needed, error.available)
         7 4
     """
+    check_accepted(spec, config)
     prompt, last = spec.prompt.num_tokens, last_token_count(spec, config)
-    if prompt < 1 or spec.max_tokens < 1:
-        raise NeverFitsError(
-            f"request {spec.id!r} has {prompt} prompt tokens and max_tokens {spec.max_tokens}; "
-            "both must be at least 1",
-            request_id=spec.id,
-            needed=1,
-            available=min(prompt, spec.max_tokens),
-        )
-    if prompt >= config.max_model_len:
-        raise NeverFitsError(
-            f"request {spec.id!r} has a prompt of {prompt} tokens; with max_model_len "
-            f"{config.max_model_len} it may have at most {config.max_model_len - 1}",
-            request_id=spec.id,
-            needed=prompt,
-            available=config.max_model_len - 1,
-        )
     if not config.enable_chunked_prefill and last - 1 > config.max_num_batched_tokens:
         raise NeverFitsError(
             f"request {spec.id!r} may have to compute {last - 1} tokens in one step, as chunked "
@@ -165,6 +190,7 @@ def run(
 
     Raises:
         NeverFitsError: Before anything runs, for the first request that can never run.
+        LivelockError: Requests take each other's blocks for ever.
 
     Examples:
         >>> from kvdocs.engine.prompt import DistinctPrompt
@@ -180,6 +206,7 @@ def run(
     arrivals = sorted(specs, key=lambda spec: spec.arrival)
     aborts = _aborts(specs)
     num_added = num_aborted = 0
+    watch = _LivelockWatch(engine)
     while True:
         if not engine.has_unfinished:
             if num_added == len(arrivals):
@@ -200,9 +227,40 @@ def run(
             num_aborted += 1
         if engine.has_unfinished:
             engine.advance(until)
+            watch.check()
             if observe is not None:
                 observe(engine.gauges())
     return [_result(engine.requests[spec.id]) for spec in specs]
+
+
+class _LivelockWatch:
+    """Notices when preemptions go on and nothing comes of them.
+
+    First come, first served never preempts the first; a total order of priority and arrival never
+    the most urgent. Only a tie in both lets two requests take turns as the victim. In vLLM the
+    samples of one request with n > 1 are so tied: `vllm/v1/engine/async_llm.py` add_request
+    copies the request, arrival time and all.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._may_tie = engine.config.policy is Policy.PRIORITY
+        self._tokens = self._preemptions = 0
+
+    def check(self) -> None:
+        """Raise if the last token is too many preemptions ago."""
+        if not self._may_tie:
+            return
+        counters = self._engine.gauges().counters
+        if counters.generation_tokens > self._tokens:
+            self._tokens, self._preemptions = counters.generation_tokens, counters.preemptions
+        in_vain = counters.preemptions - self._preemptions
+        if in_vain > MOST_PREEMPTIONS_IN_VAIN:
+            raise LivelockError(
+                f"{in_vain} preemptions in a row without one token generated: requests of equal "
+                "priority and arrival take each other's blocks for ever. Let them arrive one after "
+                "another, give them different priorities, or raise num_blocks"
+            )
 
 
 def _aborts(specs: Sequence[RequestSpec]) -> list[tuple[float, int, str]]:
