@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.events import PrefixStats
-from kvdocs.engine.loop import check_accepted
 from kvdocs.engine.prompt import TokenPrompt
 from kvdocs.engine.request import RequestSpec
 from kvdocs.engine.stepping import Snapshot, Step, SteppingEngine
@@ -78,7 +77,6 @@ def replay(workload: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         WorkloadError: The workload has a setting or a request that cannot be read.
         FlagError: A setting has a value that no server takes.
-        NeverFitsError: A server would turn a request away, as its prompt is too long or empty.
 
     Examples:
         >>> request = {"id": "a", "at": 0, "prompt": [{"seed": 1, "n": 20}], "out": 2}
@@ -88,11 +86,8 @@ def replay(workload: Mapping[str, Any]) -> dict[str, Any]:
     """
     config = _read_config(workload.get("config", {}))
     specs = read_requests(workload.get("requests", ()))
-    settings = _engine_config(config)
-    for spec in specs:
-        check_accepted(spec, settings)
     run = _Run(
-        engine=SteppingEngine(settings),
+        engine=SteppingEngine(_engine_config(config)),
         specs=specs,
         dump_free_queue=bool(workload.get("dump_free_queue", False)),
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvdocs.errors import FlagError, NeverFitsError, WorkloadError
+from kvdocs.errors import FlagError, WorkloadError
 from kvdocs.replay import dump, replay, stream_token
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -90,19 +90,6 @@ def test_a_request_that_never_fits_stalls_after_five_idle_turns():
             {"requests": [{"id": "a", "at": 0, "prompt": [{"ids": [1]}], "out": 1}] * 2},
             WorkloadError,
             "two requests",
-        ),
-        (
-            {
-                "config": {"max_model_len": 9},
-                "requests": [{"id": "a", "at": 0, "prompt": [{"seed": 1, "n": 9}], "out": 1}],
-            },
-            NeverFitsError,
-            "at most 8",
-        ),
-        (
-            {"requests": [{"id": "a", "at": 0, "prompt": [], "out": 1}]},
-            NeverFitsError,
-            "0 prompt tokens",
         ),
     ],
 )

@@ -78,7 +78,7 @@ class JumpingScheduler(Scheduler):
             filling = self._filling_shared_blocks()
             for request, num_tokens in plan:
                 self._cache_decoded_blocks(filling, before=request.admission)
-                need = request.num_computed_tokens + num_tokens
+                need = self._slots(request.num_computed_tokens + num_tokens)
                 batch.give(request, num_tokens, self.cache.grow(request, need))
             self._cache_decoded_blocks(filling)
         elif self._goes_in_order(batch, count):
@@ -138,7 +138,7 @@ class JumpingScheduler(Scheduler):
             if num_tokens > 0:
                 plan.append((request, num_tokens))
                 budget -= num_tokens
-                need = request.num_computed_tokens + num_tokens
+                need = self._slots(request.num_computed_tokens + num_tokens)
                 blocks += self.cache.blocks_to_grow(request, need)
         return plan if blocks <= self.cache.num_free else None
 

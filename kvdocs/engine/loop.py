@@ -86,43 +86,6 @@ class RequestResult(NamedTuple):
     num_lost_tokens: int
 
 
-def check_accepted(spec: RequestSpec, config: EngineConfig) -> None:
-    """Refuse a request that a server turns away before its scheduler sees it.
-
-    An empty prompt, no token to generate, or a prompt that leaves no room for one (vLLM 0.33.0
-    `vllm/v1/engine/input_processor.py` _validate_prompt_len, `vllm/sampling_params.py`).
-
-    Args:
-        spec: The request.
-        config: The engine's settings.
-
-    Raises:
-        NeverFitsError: With what it needs and what there is.
-
-    Examples:
-        >>> from kvdocs.engine.prompt import DistinctPrompt
-        >>> config = EngineConfig(max_model_len=200)
-        >>> check_accepted(RequestSpec(id="a", prompt=DistinctPrompt(199), max_tokens=9), config)
-    """
-    prompt = spec.prompt.num_tokens
-    if prompt < 1 or spec.max_tokens < 1:
-        raise NeverFitsError(
-            f"request {spec.id!r} has {prompt} prompt tokens and max_tokens {spec.max_tokens}; "
-            "both must be at least 1",
-            request_id=spec.id,
-            needed=1,
-            available=min(prompt, spec.max_tokens),
-        )
-    if prompt >= config.max_model_len:
-        raise NeverFitsError(
-            f"request {spec.id!r} has a prompt of {prompt} tokens; with max_model_len "
-            f"{config.max_model_len} it may have at most {config.max_model_len - 1}",
-            request_id=spec.id,
-            needed=prompt,
-            available=config.max_model_len - 1,
-        )
-
-
 def check_fits(spec: RequestSpec, config: EngineConfig) -> None:
     """Refuse a request that no waiting would ever let run to its end.
 
@@ -145,8 +108,23 @@ def check_fits(spec: RequestSpec, config: EngineConfig) -> None:
         ...     print(error.needed, error.available)
         7 4
     """
-    check_accepted(spec, config)
     prompt, last = spec.prompt.num_tokens, last_token_count(spec, config)
+    if prompt < 1 or spec.max_tokens < 1:
+        raise NeverFitsError(
+            f"request {spec.id!r} has {prompt} prompt tokens and max_tokens {spec.max_tokens}; "
+            "both must be at least 1",
+            request_id=spec.id,
+            needed=1,
+            available=min(prompt, spec.max_tokens),
+        )
+    if prompt >= config.max_model_len:
+        raise NeverFitsError(
+            f"request {spec.id!r} has a prompt of {prompt} tokens; with max_model_len "
+            f"{config.max_model_len} it may have at most {config.max_model_len - 1}",
+            request_id=spec.id,
+            needed=prompt,
+            available=config.max_model_len - 1,
+        )
     if not config.enable_chunked_prefill and last - 1 > config.max_num_batched_tokens:
         raise NeverFitsError(
             f"request {spec.id!r} may have to compute {last - 1} tokens in one step, as chunked "

@@ -212,7 +212,7 @@ class Scheduler:
             self.cache.drop_skipped(request)
             index = self._make_room(request, num_tokens, batch, index)
             if request.status is Status.RUNNING:
-                need = request.num_computed_tokens + num_tokens
+                need = self._slots(request.num_computed_tokens + num_tokens)
                 batch.give(request, num_tokens, self.cache.grow(request, need))
                 index += 1
             elif self.config.policy is Policy.FCFS:
@@ -232,13 +232,16 @@ class Scheduler:
         last = request.num_prompt_tokens + request.max_tokens
         return placeholders > 0 and request.num_computed_tokens + 2 - placeholders >= last
 
+    def _slots(self, num_tokens: int) -> int:
+        return min(num_tokens, self.config.max_model_len)
+
     def _make_room(self, request: Request, num_tokens: int, batch: Batch, index: int) -> int:
         """Preempt until `request` can grow, or is itself the victim.
 
         Returns:
             Where `request` (or, if it is gone, its successor) now stands in the running list.
         """
-        need = request.num_computed_tokens + num_tokens
+        need = self._slots(request.num_computed_tokens + num_tokens)
         while self.cache.blocks_to_grow(request, need) > self.cache.num_free:
             victim_index = self._pick_victim()
             victim = self.running.pop(victim_index)
@@ -308,17 +311,18 @@ class Scheduler:
             batch.wait = self._wait(request, reason, num_tokens, batch.budget)
             return
         num_tokens = min(num_tokens, batch.budget)
-        needed = self._blocks_to_admit(request, hit, hit.num_tokens + num_tokens)
+        slots = self._slots(hit.num_tokens + num_tokens)
+        needed = self._blocks_to_admit(request, hit, slots)
         if needed > self.cache.num_free:
             batch.wait = self._wait(request, WaitReason.BLOCKS, needed, self.cache.num_free)
         else:
             self._admit(request, hit, num_tokens, batch)
 
-    def _blocks_to_admit(self, request: Request, hit: Hit, num_tokens: int) -> int:
+    def _blocks_to_admit(self, request: Request, hit: Hit, slots: int) -> int:
         """Free blocks an admission needs: for its chunk, and as a gate for its whole sequence."""
-        needed = self.cache.blocks_to_admit(request, hit, num_tokens)
-        whole = request.num_tokens
-        if self.config.scheduler_reserve_full_isl and whole > num_tokens:
+        needed = self.cache.blocks_to_admit(request, hit, slots)
+        whole = self._slots(request.num_tokens)
+        if self.config.scheduler_reserve_full_isl and whole > slots:
             gate = self.cache.blocks_to_admit(request, hit, whole, capped=True)
             needed = max(needed, gate)
         return needed + (self.config.watermark_blocks if self.running else 0)
@@ -327,7 +331,7 @@ class Scheduler:
         self.waiting.pop_next()
         resumed = request.status is Status.PREEMPTED
         self._count_lookup(request, hit)
-        new_blocks = self.cache.admit(request, hit, hit.num_tokens + num_tokens)
+        new_blocks = self.cache.admit(request, hit, self._slots(hit.num_tokens + num_tokens))
         request.status = Status.RUNNING
         request.num_computed_tokens = hit.num_tokens
         if request.admitted_at is None:
