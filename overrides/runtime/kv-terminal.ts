@@ -297,15 +297,17 @@ export function defineTerminal(runtime: Runtime): void {
       if (leaves || !line.trim() || !atEnd || runtime.state !== "live") return;
       if (this.#known?.line === line && !this.#known.found.candidates.length) return;
       event.preventDefault();
-      void this.#complete();
+      void this.#complete(true);
     }
 
-    async #complete(): Promise<void> {
+    /** Complete the line; Tab goes on to the next control when there was nothing after all. */
+    async #complete(byTab: boolean): Promise<void> {
       const line = this.#input.value;
       const found = await this.#completionOf(line);
       if (!found || this.#input.value !== line) return;
       if (!found.candidates.length) {
-        announce("Nothing to complete. Tab leaves the terminal.");
+        if (byTab) this.querySelector<HTMLElement>(".kv-term-key")?.focus();
+        else announce("Nothing to complete.");
         return;
       }
       const result = completed(line, found);
@@ -392,7 +394,7 @@ export function defineTerminal(runtime: Runtime): void {
     #clicked(event: MouseEvent): void {
       const target = event.target instanceof Element ? event.target : null;
       const key = target?.closest<HTMLElement>("[data-key]")?.dataset.key;
-      if (key === "complete") void this.#complete();
+      if (key === "complete") void this.#complete(false);
       if (key === "earlier") this.#walk(-1, event);
       if (key === "later") this.#walk(1, event);
       if (key === "stop") this.#stop();

@@ -170,7 +170,6 @@ def test_tab_leaves_where_there_is_nothing_to_complete(page: Page, site: SiteSer
     expect(page.get_by_role("button", name="Complete")).to_be_focused()
     field(page).focus()
     field(page).press_sequentially("zzzz")
-    page.wait_for_timeout(500)
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Complete")).to_be_focused()
     page.keyboard.press("Shift+Tab")
