@@ -15,18 +15,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench import sizing, startup, startup_log
+from bench import engine, sizing, startup, startup_log, widget_step
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "build" / "bench.json"
 SITE: Final = ROOT / "site"
 
-BENCHES: Final[dict[str, tuple[Callable[[], Any], Callable[[Any], str]]]] = {
-    "sizing": (sizing.measure, sizing.table),
-    "startup_log": (startup_log.measure, startup_log.table),
-    "startup": (lambda: startup.measure(SITE), startup.table),
-}
-"""Name to what measures and what prints."""
+
+def _benches(trace: Path | None) -> dict[str, tuple[Callable[[], Any], Callable[[Any], str]]]:
+    """Name to what measures and what prints."""
+    return {
+        "sizing": (sizing.measure, sizing.table),
+        "startup_log": (startup_log.measure, startup_log.table),
+        "engine": (lambda: engine.measure(trace), engine.table),
+        "widget_step": (lambda: widget_step.measure([]), widget_step.table),
+        "startup": (lambda: startup.measure(SITE), startup.table),
+    }
 
 
 def _machine() -> dict[str, Any]:
@@ -41,16 +45,19 @@ def _machine() -> dict[str, Any]:
 def main() -> int:
     """Measure; the exit code says only whether measuring worked."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(BENCHES)}")
-    names = parser.parse_args().names or list(BENCHES)
-    if unknown := [name for name in names if name not in BENCHES]:
-        parser.error(f"no bench is called {unknown[0]!r}; there are {', '.join(BENCHES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(_benches(None))}")
+    parser.add_argument("--trace", type=Path, help="a Mooncake trace to simulate whole")
+    args = parser.parse_args()
+    benches = _benches(args.trace)
+    names = args.names or list(benches)
+    if unknown := [name for name in names if name not in benches]:
+        parser.error(f"no bench is called {unknown[0]!r}; there are {', '.join(benches)}")
     if "startup" in names and not (SITE / "index.html").is_file():
         print("site/ is missing: run `make site` first", file=sys.stderr)
         return 1
     results: dict[str, Any] = {"machine": _machine()}
     for name in names:
-        measure, table = BENCHES[name]
+        measure, table = benches[name]
         result = measure()
         results[name] = dataclasses.asdict(result) if dataclasses.is_dataclass(result) else result
         print(f"{table(result)}\n", flush=True)

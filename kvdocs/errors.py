@@ -6,12 +6,14 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── ConfigError              a config.json that cannot be read right, so it is refused
 ├── CatalogError             a model or GPU that the catalogue does not hold
 ├── FlagError                a start-up flag or its value that a server would not take
+├── StartError               a server that would not start, in vLLM's words
 ├── WorkloadError            a workload that cannot be read
 ├── NeverFitsError           a request that no waiting would ever let run
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
 ├── InputError               a block that asks for input where nobody can type
 ├── DrillError               a drill that does not exist
+├── TerminalError            a line the lesson's shell cannot read, or a damaged state
 └── ParameterError           a widget parameter outside what its control allows
 """
 
@@ -44,6 +46,10 @@ class CatalogError(KvdocsError):
 
 class FlagError(KvdocsError):
     """A start-up flag, or its value, that a server would not take."""
+
+
+class StartError(KvdocsError):
+    """A server that would not start; the text is vLLM's."""
 
 
 class WorkloadError(KvdocsError):
@@ -80,6 +86,10 @@ class UsageError(KvdocsError):
 
 class DrillError(KvdocsError):
     """A drill that does not exist."""
+
+
+class TerminalError(KvdocsError):
+    """A line the lesson's shell cannot read, or a state of its machine that cannot be used."""
 
 
 class ParameterError(KvdocsError):

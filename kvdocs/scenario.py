@@ -172,7 +172,7 @@ def size_lesson_70b(
     Examples:
         >>> gqa, mha = size_lesson_70b(), size_lesson_70b(num_kv_heads=64)
         >>> gqa.pool_bytes, gqa.conversations, mha.conversations
-        (130800000000.0, 48, 6)
+        (130800000000, 48, 6)
         >>> gqa.bytes_per_token, mha.bytes_per_token
         (327680, 2621440)
     """

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -125,6 +126,21 @@ class TestEveryDrill:
         ("share-of-the-pool", "67"),  # 53.44 GB of 80 GB
         ("how-many-fit", "49"),
         ("where-the-memory-went", "KV pool"),
+        # 1,199 stored tokens x 131,072 B; 124 is where n*200 + n(n-1)/2 passes 100 (n + 199).
+        ("reads-of-the-next-token", "157.2 MB"),
+        ("recompute-hundredfold", "124"),
+        ("conversations-on-four-gpus", "33"),  # 130.8 GB / (12,000 x 320 KiB) = 33.3
+        ("context-for-n-developers", "4,077"),  # 407,714 / 100
+        ("littles-law", "540,000"),  # 3 a second x 15 s x 12,000
+        ("slabs-at-the-limit", "24"),  # 407,714 / 16,384 = 24.9
+        ("slabs-that-hold-a-token", "8.83"),  # 24 x 1,500 of 407,714
+        ("blocks-of-three-requests", "83"),  # 62.5, 15.6 and 4 blocks, each rounded up
+        ("blocks-and-waste", "14"),  # 8 + 6 + 0
+        ("read-the-start-up-line", "64 KiB"),
+        ("which-flag-changed", "--max-model-len"),
+        ("prefix-hit-tokens", "992"),  # 62 blocks of 16 in 1,000 tokens
+        ("who-is-preempted", "B"),
+        ("which-server-needs-memory", "dan"),
     ],
 )
 def test_the_lessons_own_case_has_the_known_answer(drill_id, truth):
@@ -332,6 +348,98 @@ class TestStates:
         assert "not on this page" in ask("larger-model-smaller-cache", "")["message"]
 
 
+class TestWaysOut:
+    """A refusal, preemption and a queue have several ways out; each counts and is named."""
+
+    REFUSED: ClassVar = {"gpu_memory_utilization": "0.4"}
+
+    @pytest.mark.parametrize(
+        ("change", "way"),
+        [
+            ({"max_model_len": "65536"}, "by a shorter maximum length"),
+            ({"max_model_len": "-1"}, "by a shorter maximum length"),
+            ({"command": "--max-model-len 100000"}, "by a shorter maximum length"),
+            ({"kv_cache_dtype": "fp8"}, "by smaller tokens"),
+            ({"gpu_memory_utilization": "0.5"}, "by more memory"),
+            ({"tensor_parallel_size": "2"}, "by more memory"),
+            ({"gpu": "h200-sxm-141gb"}, "by more memory"),
+            ({"command": "vllm serve Qwen/Qwen2.5-7B-Instruct"}, "by another model"),
+            ({"kv_cache_dtype": "fp8", "max_model_len": "8192"}, "length and smaller tokens"),
+        ],
+    )
+    def test_every_way_to_start_again_counts_and_is_named(self, change, way):
+        told = ask("make-it-start", self.REFUSED | change)
+        assert told["verdict"] == "right"
+        assert way in told["message"]
+        assert "There are others" in told["message"]
+
+    @pytest.mark.parametrize("change", [{}, {"max_model_len": "131072"}, {"block_size": "64"}])
+    def test_what_does_not_help_is_no_way(self, change):
+        assert ask("make-it-start", self.REFUSED | change)["verdict"] == "wrong"
+
+    def test_the_server_of_the_page_counts_only_once_it_was_touched(self):
+        assert "when you came" in ask("make-it-start", {})["message"]
+
+    def test_every_server_that_must_start_refuses_because_of_the_length(self):
+        for seed in SEEDS:
+            p = get_drill("make-it-start").parameters(seed)
+            assert "To serve at least one request" in p.server.capacity.refusal
+
+    def test_a_refusal_for_want_of_any_memory_is_another_one(self):
+        told = ask("make-it-refuse", {"gpu_memory_utilization": "0.2"})
+        assert "another refusal" in told["message"]
+
+    def test_a_smaller_gpu_makes_it_refuse_too(self):
+        told = ask("make-it-refuse", {"gpu": "l4-24gb"})
+        assert told["verdict"] == "right"
+
+    @pytest.mark.parametrize(
+        ("change", "way"),
+        [
+            ({"num_blocks": "64"}, "More blocks"),
+            ({"max_num_seqs": "4"}, "Fewer at once"),
+            ({"num_blocks": "48", "max_num_seqs": "6"}, "More blocks and fewer requests"),
+        ],
+    )
+    def test_every_way_out_of_preemption_is_named(self, change, way):
+        told = ask("drive-out-of-preemption", {"step": "180"} | change)
+        assert told["verdict"] == "right"
+        assert way in told["message"]
+
+    @pytest.mark.parametrize(
+        ("change", "way"),
+        [
+            ({"prompts": "snippets"}, "Less context"),
+            ({"rate": "1"}, "Fewer arrivals"),
+            ({"rate": "1.5", "kv_cache_dtype": "fp8"}, "Smaller tokens"),
+        ],
+    )
+    def test_every_way_to_drain_the_queue_is_named(self, change, way):
+        told = ask("drain-the-queue", {"second": "240"} | change)
+        assert told["verdict"] == "right"
+        assert way in told["message"]
+
+    def test_the_last_admitted_pays_whoever_needs_the_block(self):
+        for seed in SEEDS:
+            posed = get_drill("who-is-preempted").pose(seed)
+            assert posed.answer == posed.params.names[-1]
+
+    def test_a_changed_first_token_finds_nothing(self):
+        one = get_drill("prefix-hit-tokens")
+        stamped = [posed for posed in map(one.pose, SEEDS) if posed.params.case.value == "stamp"]
+        assert {posed.answer for posed in stamped} == {0}
+
+    def test_the_same_prompt_in_whole_blocks_lacks_its_last_block(self):
+        one = get_drill("prefix-hit-tokens")
+        whole = [
+            posed
+            for posed in map(one.pose, SEEDS)
+            if posed.params.case.value == "same" and posed.params.length % 16 == 0
+        ]
+        assert whole
+        assert all(posed.answer == posed.params.length - 16 for posed in whole)
+
+
 class TestCode:
     def code(self, source, seed=0):
         return ask("mend-the-formula", source, seed)
@@ -384,7 +492,7 @@ class TestCode:
 
 
 def test_an_unknown_drill_is_named_with_the_known_ones():
-    with pytest.raises(DrillError, match="no drill is called 'nope'; there are bytes-per-token"):
+    with pytest.raises(DrillError, match=r"no drill is called 'nope'; there are .*bytes-per-token"):
         get_drill("nope")
     assert issubclass(DrillError, KvdocsError)
 

@@ -141,7 +141,7 @@ def test_an_unknown_model_gets_the_nearest_beside_the_box():
     ("command", "said"),
     [
         ("--max-model-len", "needs a value"),
-        ("--max-model-len 200000", "at most 131072"),
+        ("--max-model-len 200000", "max_position_embeddings=131072"),
         ("--gpu-memory-utilization 90", "at most 1"),
         ("--served-model-name 'oops", "not closed"),
         ("--kv-cache-dtype fp7", "fp7"),

@@ -7,7 +7,7 @@ import pytest
 
 from kvdocs.errors import KvdocsError, ParameterError
 from kvdocs.widgets.browser import update
-from kvdocs.widgets.controls import Choice, Range, Text
+from kvdocs.widgets.controls import Choice, Range, Steps, Text
 from kvdocs.widgets.frame import element
 from kvdocs.widgets.memory import MemoryKind
 from kvdocs.widgets.registry import WIDGETS, get_widget
@@ -39,7 +39,8 @@ class TestEveryWidget:
         assert "<fieldset disabled>" in html
         for control in widget.controls:
             field = re.search(
-                rf'<div class="kv-control" data-control="{control.name}">(.*?)</div>',
+                rf'<div class="kv-control" data-control="{control.name}"[^>]*>'
+                r'(.*?)(?=<div class="kv-control"|</fieldset>)',
                 html,
                 re.DOTALL,
             )
@@ -125,6 +126,35 @@ class TestBytesPerToken:
         )
 
     @pytest.mark.parametrize(
+        ("model", "said"),
+        [
+            # 2 x 128 x 16 heads x 2 B: 62 layers inside the window, 10 outside
+            ("google/gemma-3-27b-it", "one token takes 496 KiB, and 80 KiB once it has left"),
+            # 2 x 256 x 2 heads x 2 B x 12 layers
+            ("Qwen/Qwen3-Next-80B-A3B-Instruct", "one token takes 24 KiB, and each sequence"),
+            ("deepseek-ai/DeepSeek-V3", "one token takes 68.62 KiB"),  # (512 + 64) x 61 x 2 B
+        ],
+    )
+    def test_the_title_says_all_that_a_token_takes(self, model, said):
+        assert said in BYTES_PER_TOKEN.view(model=model).title
+
+    @pytest.mark.parametrize(
+        ("model", "classes", "said"),
+        [
+            ("google/gemma-3-27b-it", {"kv-layer-windowed"}, "Pale = kept inside the window"),
+            ("deepseek-ai/DeepSeek-V3", {"kv-layer-key", "kv-layer-value"}, "Dark = the latent"),
+            ("deepseek-ai/DeepSeek-V3.2", {"kv-layer-indexer"}, "sparse indexer"),
+            ("ai21labs/Jamba-v0.1", {"kv-layer-recurrent"}, "a state of fixed size"),
+            ("google/gemma-3n-E4B-it", {"kv-layer-none"}, "reads the cache of an earlier one"),
+            ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", {"kv-layer-none"}, "that keeps nothing"),
+        ],
+    )
+    def test_every_kind_of_layer_is_drawn_apart_and_explained(self, model, classes, said):
+        html = str(BYTES_PER_TOKEN.view(model=model).picture)
+        assert classes <= set(re.findall(r"kv-layer-\w+", html))
+        assert said in html
+
+    @pytest.mark.parametrize(
         ("paste", "said"),
         [
             ("not json", "JSON"),
@@ -151,6 +181,15 @@ class TestControls:
     def test_a_range_allows_its_ends(self):
         control = Range("x", "X", 0.5, 0.98, 0.01, "0.9")
         assert [control.read("0.5"), control.read("0.98")] == [0.5, 0.98]
+
+    def test_steps_show_a_position_and_stand_for_a_number(self):
+        html = str(Steps("s", "S", (1, 2, 4, 8), "4", "heads").element("4"))
+        assert 'min="0" max="3" step="1" value="2" data-steps="1 2 4 8"' in html
+        assert "4\N{NO-BREAK SPACE}heads" in html
+
+    def test_steps_take_the_nearest_by_ratio(self):
+        steps = Steps("s", "S", (1, 2, 4, 8), "4")
+        assert [steps.read(raw) for raw in ("1", "3", "6", "999")] == [1, 4, 8, 8]
 
     def test_a_choice_names_its_options(self):
         control = Choice("c", "Colour", (("r", "red"), ("g", "green")), "r")

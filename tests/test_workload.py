@@ -24,6 +24,7 @@ from kvdocs.workload import (
     closed_loop,
     conversations,
     fixed_rate,
+    gamma,
     independent,
     poisson,
     shared_prefixes,
@@ -86,6 +87,16 @@ def test_poisson_gaps_have_the_mean_and_spread_of_an_exponential():
     deviation = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
     assert mean == pytest.approx(0.2, rel=0.03)
     assert deviation == pytest.approx(0.2, rel=0.05)
+
+
+@pytest.mark.parametrize("burstiness", [0.3, 1.0, 4.0])
+def test_gamma_gaps_have_the_mean_and_spread_of_their_burstiness(burstiness):
+    times = list(islice(gamma(rng(), rate=5, burstiness=burstiness), 20_000))
+    gaps = [b - a for a, b in pairwise(times)]
+    mean = sum(gaps) / len(gaps)
+    deviation = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
+    assert mean == pytest.approx(0.2, rel=0.05)
+    assert deviation == pytest.approx(0.2 / math.sqrt(burstiness), rel=0.05)
 
 
 def test_bursts_come_at_the_duty_cycle_and_clump():

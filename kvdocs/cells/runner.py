@@ -144,7 +144,7 @@ def imported_packages(code: str) -> list[str]:
     r"""Return the top-level names that some code imports, sorted; none if it is not Python.
 
     Examples:
-        >>> imported_packages("import json, numpy.linalg\ndef f():\\n    from re import sub")
+        >>> imported_packages("import json, numpy.linalg\ndef f():\n    from re import sub")
         ['json', 'numpy', 're']
     """
     try:

@@ -55,9 +55,20 @@ EPILOG: Final = (
 
 def add_arguments(parser: Parser) -> None:
     """Say what the command takes beside vLLM's flags."""
-    parser.usage = "kvdocs fit CONFIG_OR_MODEL --gpu GPU [vLLM's flags] [options]"
+    add_server_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(own_flags=tuple(parser.own_flags()))
+
+
+def add_server_arguments(parser: Parser) -> None:
+    """Add what says which server is meant, beside vLLM's flags.
+
+    Args:
+        parser: The command's parser; `own_flags` is to be set when it is complete.
+    """
+    parser.usage = f"{parser.prog} CONFIG_OR_MODEL --gpu GPU [vLLM's flags] [options]"
     parser.epilog = _wrapped(EPILOG)
-    parser.set_defaults(takes_more=True, own_flags=None)
+    parser.set_defaults(takes_more=True, own_flags=None, who=parser.prog)
     parser.add_argument("--gpu", metavar="GPU", help="a GPU of `kvdocs gpus`, such as h100 or 4090")
     parser.add_argument(
         "--profile",
@@ -74,8 +85,6 @@ def add_arguments(parser: Parser) -> None:
         metavar="X.Y.Z",
         help=f"the release whose defaults and flags apply (default: {CURRENT_VERSION})",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(own_flags=tuple(parser.own_flags()))
 
 
 _OVERHEADS: Final = {
@@ -92,7 +101,7 @@ def _wrapped(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class Question:
     """Everything that decides the answer."""
 
     subject: Subject
@@ -105,7 +114,7 @@ class _Question:
 
 def run(args: Namespace) -> int:
     """Size the server, print it, and say by the exit status whether it starts."""
-    answer = _answer(_question(args))
+    answer = _answer(read_question(args))
     if args.json:
         print_json(to_document(answer))
     else:
@@ -113,7 +122,15 @@ def run(args: Namespace) -> int:
     return 0 if answer.low.starts else REFUSED
 
 
-def _question(args: Namespace) -> _Question:
+def read_question(args: Namespace) -> Question:
+    """Find out which server is meant.
+
+    Args:
+        args: What a parser with `add_server_arguments` read.
+
+    Raises:
+        KvdocsError: It is not said, or cannot be read.
+    """
     if args.gpu is None:
         raise UsageError("--gpu is missing; `kvdocs gpus` lists them")
     gpu = get_gpu(args.gpu)
@@ -123,7 +140,7 @@ def _question(args: Namespace) -> _Question:
     only_one_stdin(flags.model, args.weights_bytes)
     subject = load_subject(flags.model)
     known = weights.weights_of(subject, flags, args)
-    return _Question(subject, gpu, flags, args.profile, known, args)
+    return Question(subject, gpu, flags, args.profile, known, args)
 
 
 def _server_flags(args: Namespace) -> ServerFlags:
@@ -146,12 +163,12 @@ def _with_own_flags(message: str, args: Namespace) -> str:
     near = difflib.get_close_matches(flag, args.own_flags, n=1, cutoff=0.7)
     if not (near and rest.startswith("is not a flag")):
         return message
-    return f"{flag} is not a flag of kvdocs fit{nearest(flag, args.own_flags)}"
+    return f"{flag} is not a flag of {args.who}{nearest(flag, args.own_flags)}"
 
 
-def _answer(question: _Question) -> Answer:
+def _answer(question: Question) -> Answer:
     flags, model = question.flags, question.subject.model
-    span = _budgets(question)
+    span = budgets(question)
     low = _capacity(question, span.low)
     high = low if span.high == span.low else _capacity(question, span.high)
     cost = kv_cost(
@@ -175,13 +192,13 @@ def _answer(question: _Question) -> Answer:
     )
 
 
-def _gpu_notes(question: _Question) -> tuple[str, ...]:
+def _gpu_notes(question: Question) -> tuple[str, ...]:
     if question.profile == LESSON_PROFILE or question.gpu.cuda_memory_bytes is not None:
         return ()
     return ("the GPU's total is what nvidia-smi shows; CUDA reports a little less",)
 
 
-def _capacity(question: _Question, budget: Budget) -> Capacity:
+def _capacity(question: Question, budget: Budget) -> Capacity:
     return capacity(
         question.subject.model,
         budget,
@@ -190,7 +207,12 @@ def _capacity(question: _Question, budget: Budget) -> Capacity:
     )
 
 
-def _budgets(question: _Question) -> BudgetRange:
+def budgets(question: Question) -> BudgetRange:
+    """How each GPU's memory is divided.
+
+    Args:
+        question: The server.
+    """
     if question.profile == LESSON_PROFILE:
         span = _lesson_budgets(question)
     else:
@@ -200,7 +222,7 @@ def _budgets(question: _Question) -> BudgetRange:
     return _with_measured(span, question.args)
 
 
-def _lesson_budgets(question: _Question) -> BudgetRange:
+def _lesson_budgets(question: Question) -> BudgetRange:
     flags = question.flags
     if flags.cpu_offload_gb:
         raise UsageError("--cpu-offload-gb needs --profile real; the lesson has no such server")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kvdocs.catalog import CatalogError, CatalogModel, get_model
+from kvdocs.cli.files import FILES, FileKind
 from kvdocs.cli.output import one_line, shorten
 from kvdocs.errors import ConfigError, UsageError
 from kvdocs.model import Model, parse_config
@@ -69,7 +70,7 @@ def open_binary(name: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     try:
-        handle = Path(name).open("rb")  # noqa: SIM115 - opening may fail, using it is not ours
+        handle = FILES.get().open(name)
     except (OSError, ValueError) as error:
         raise UsageError(_cannot_read(name, error)) from None
     with handle:
@@ -128,9 +129,10 @@ def load_subject(name: str) -> Subject:
     if name == STDIN:
         return _from_file(name, None)
     path = Path(name)
-    if _is(path, "dir"):
+    kind = FILES.get().kind(name)
+    if kind is FileKind.FOLDER:
         return _from_folder(name, path)
-    if _is(path, "there"):
+    if kind is FileKind.FILE:
         return _from_file(name, path.parent)
     if name.endswith(".json") or name.startswith((".", "/", "~")):
         raise UsageError(f"there is no file or folder {shorten(name)!r}")
@@ -140,21 +142,13 @@ def load_subject(name: str) -> Subject:
         raise UsageError(f"there is no file {shorten(name)!r}, and {error}") from None
 
 
-def _is(path: Path, what: str) -> bool:
-    """Whether a path is a folder, or is there at all; names that cannot be paths are neither."""
-    try:
-        return path.is_dir() if what == "dir" else path.exists()
-    except (OSError, ValueError):
-        return False
-
-
 def _from_catalogue(name: str) -> Subject:
     entry = get_model(name)
     return Subject(entry.id, entry.model, entry.config, entry=entry)
 
 
 def _from_folder(name: str, folder: Path) -> Subject:
-    if _is(folder / CONFIG_NAME, "there"):
+    if FILES.get().kind(str(folder / CONFIG_NAME)) is not FileKind.NOTHING:
         return _from_file(str(folder / CONFIG_NAME), folder)
     try:
         return _from_catalogue(name)

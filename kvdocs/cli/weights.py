@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kvdocs.catalog import CatalogModel
+from kvdocs.cli.files import FILES, FileKind
 from kvdocs.cli.inputs import STDIN, Subject, read_bytes, shown_name
 from kvdocs.cli.numbers import amount_of_memory
 from kvdocs.cli.parameters import count_parameters, is_quantized, why_not_counted
@@ -79,7 +79,7 @@ def weights_of(subject: Subject, flags: ServerFlags, args: Namespace) -> Weights
         return _from_count(args.num_parameters, subject, flags)
     beside = subject.folder / INDEX_NAME if subject.folder else None
     _check_unquantized(subject, flags)
-    if beside is not None and beside.is_file():
+    if beside is not None and FILES.get().kind(str(beside)) is FileKind.FILE:
         return Weights(read_index(str(beside)), f"total_size of {shown_name(str(beside))}")
     if subject.entry is not None:
         return _from_catalogue(subject.entry, profile=args.profile, name="the catalogue")
@@ -90,7 +90,11 @@ def _given(text: str) -> Weights:
     try:
         size = amount_of_memory(text)
     except UnitError as error:
-        if text == STDIN or Path(text).suffix == ".json" or Path(text).exists():
+        if (
+            text == STDIN
+            or text.endswith(".json")
+            or FILES.get().kind(text) is not FileKind.NOTHING
+        ):
             return Weights(read_index(text), f"total_size of {shown_name(text)}")
         raise UsageError(f"--weights-bytes: {error}; or name a {INDEX_NAME}") from None
     _check_positive(size, f"--weights-bytes {text}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kvdocs.html import Element, Node, h
@@ -42,15 +42,18 @@ def working(*lines: tuple[str, str]) -> Element:
 
 def file(name: str, content: Mapping[str, Any]) -> Element:
     """Return a JSON file to be read, such as a part of a `config.json`."""
+    return _figure(name, json.dumps(content, indent=2))
+
+
+def log(name: str, lines: Iterable[str]) -> Element:
+    """Return lines that a program has printed."""
+    return _figure(name, "\n".join(lines))
+
+
+def _figure(name: str, text: str) -> Element:
     return h(
         "figure",
         h("figcaption", name),
-        h(
-            "pre",
-            h("code", json.dumps(content, indent=2)),
-            tabindex=0,
-            role="region",
-            aria_label=name,
-        ),
+        h("pre", h("code", text), tabindex=0, role="region", aria_label=name),
         class_="kv-file",
     )

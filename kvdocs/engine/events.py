@@ -93,6 +93,7 @@ class Counters:
     Attributes:
         preemptions: Running requests that lost their blocks.
         prompt_tokens: Prompt tokens of the requests whose first token is out.
+        prompt_tokens_cached: Of these, tokens found in the prefix cache at first admission.
         generation_tokens: Tokens generated.
         prefix_cache_queries: Tokens looked up in the prefix cache by first admissions.
         prefix_cache_hits: Of these, tokens found.
@@ -100,6 +101,7 @@ class Counters:
 
     preemptions: int = 0
     prompt_tokens: int = 0
+    prompt_tokens_cached: int = 0
     generation_tokens: int = 0
     prefix_cache_queries: int = 0
     prefix_cache_hits: int = 0

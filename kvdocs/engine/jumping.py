@@ -28,6 +28,7 @@ class JumpingEngine:
     Attributes:
         clock: Time now, in seconds.
         requests: Every request ever added, by id.
+        scheduler: The scheduler, for a look at its queues.
 
     Raises:
         FlagError: The settings have a sliding window; see `fast_engine`.
@@ -55,7 +56,7 @@ class JumpingEngine:
         self.requests: dict[str, Request] = {}
         self._timer = timer or ConstantTimer()
         self._cache = CountingKVCache(config)
-        self._scheduler = JumpingScheduler(config, self._cache)
+        self.scheduler = JumpingScheduler(config, self._cache)
 
     def add(self, spec: RequestSpec) -> None:
         """Hand a request to the engine.
@@ -65,7 +66,7 @@ class JumpingEngine:
         """
         request = CountedRequest(spec, self.config)
         self.requests[spec.id] = request
-        self._scheduler.add(request)
+        self.scheduler.add(request)
 
     def abort(self, request_id: str) -> bool:
         """Give up on a request.
@@ -79,14 +80,14 @@ class JumpingEngine:
         request = self.requests.get(request_id)
         if request is None or request.is_finished:
             return False
-        self._scheduler.clock = self.clock
-        self._scheduler.abort(request)
+        self.scheduler.clock = self.clock
+        self.scheduler.abort(request)
         return True
 
     @property
     def has_unfinished(self) -> bool:
         """Whether any request is running or waiting."""
-        return self._scheduler.has_unfinished
+        return self.scheduler.has_unfinished
 
     def gauges(self) -> Gauges:
         """What the engine shows now.
@@ -94,31 +95,46 @@ class JumpingEngine:
         Returns:
             Time, queues, cache usage and counters.
         """
-        return self._scheduler.gauges()
+        return self.scheduler.gauges()
 
     def advance(self, until: float) -> None:
         """Take one turn by the rules, then all the uneventful ones that follow.
 
+        It never passes the end of a request: whoever waits for that can act on it.
+
         Args:
             until: Seconds on the engine's clock; no turn starts then or later.
         """
-        if self.clock < until and not self._scheduler.num_uneventful_turns():
-            self._take_turn()
-        if self.clock < until:
-            num_turns = self._scheduler.num_uneventful_turns()
+        finished = False
+        if self.clock < until and not self.scheduler.num_uneventful_turns():
+            finished = self._take_turn()
+        if self.clock < until and not finished:
+            num_turns = self.scheduler.num_uneventful_turns()
             if num_turns:
                 self._jump(num_turns, until)
 
-    def _take_turn(self) -> None:
-        scheduler = self._scheduler
+    def reconfigure(self, config: EngineConfig) -> None:
+        """Go on under other settings.
+
+        Args:
+            config: Settings that differ in limits only.
+        """
+        self.config = config
+        self.scheduler.reconfigure(config)
+
+    def _take_turn(self) -> bool:
+        scheduler = self.scheduler
         scheduler.clock = self.clock
         batch = due = scheduler.schedule()
         if self.config.async_scheduling:
             due, scheduler.pending = scheduler.pending, batch
-        self.clock += self._timer.seconds(due.load)
+        seconds = self._timer.seconds(due.load)
+        scheduler.tally.add_work(due.load)
+        self.clock += seconds
         scheduler.clock = self.clock
-        finished = scheduler.update(due)
-        scheduler.end_turn(batch, finished=bool(finished))
+        finished = bool(scheduler.update_all(due, seconds))
+        scheduler.end_turn(batch, finished=finished)
+        return finished
 
     def _jump(self, num_turns: int, until: float) -> None:
         """Jump, or stop on the way where `until` is passed.
@@ -126,19 +142,18 @@ class JumpingEngine:
         A turn lasts as long as the batch whose output it brings: with asynchronous scheduling the
         one before.
         """
-        scheduler, late = self._scheduler, int(self.config.async_scheduling)
+        scheduler, late = self.scheduler, int(self.config.async_scheduling)
         first = scheduler.pending.load if late else scheduler.decode_load()
-        self.clock += self._timer.seconds(first)
-        scheduler.clock = self.clock
-        scheduler.date_first_tokens()
+        seconds = self._timer.seconds(first)
+        scheduler.tally.add_work(first)
+        start = self.clock = scheduler.clock = self.clock + seconds
+        scheduler.tally_first_turn(seconds)
+        load = scheduler.decode_load(1 - late)
         more, self.clock = self._timer.decode(
-            scheduler.decode_load(1 - late),
-            growth=scheduler.decoding.count,
-            clock=self.clock,
-            max_steps=num_turns - 1,
-            until=until,
+            load, growth=load.num_seqs, clock=start, max_steps=num_turns - 1, until=until
         )
         scheduler.clock = self.clock
+        scheduler.tally.add_stretch(self._timer, load, more, self.clock - start)
         scheduler.jump(1 + more)
 
 

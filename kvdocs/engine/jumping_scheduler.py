@@ -13,7 +13,7 @@ from collections import deque
 from kvdocs.engine.config import EngineConfig, Policy
 from kvdocs.engine.counting import CountedRequest, CountingKVCache, counted
 from kvdocs.engine.decoding import Decoding
-from kvdocs.engine.events import WaitReason
+from kvdocs.engine.events import Finish, WaitReason
 from kvdocs.engine.kv_cache import Hit
 from kvdocs.engine.request import Request, Status
 from kvdocs.engine.scheduler import Batch, Scheduler
@@ -52,6 +52,11 @@ class JumpingScheduler(Scheduler):
         """Enqueue an arrived request; with priorities it may be the new head."""
         super().add(request)
         self._head_is_stuck &= self.config.policy is Policy.FCFS
+
+    def reconfigure(self, config: EngineConfig) -> None:
+        """Go on under other settings; the head of the queue may get its chance."""
+        super().reconfigure(config)
+        self._head_is_stuck = False
 
     def abort(self, request: Request) -> None:
         """End a request that the user gave up on."""
@@ -204,7 +209,6 @@ class JumpingScheduler(Scheduler):
 
     def _outputs(self, batch: Batch) -> list[Request]:
         """Requests that finish: of the batch and of those decoding, in scheduling order."""
-        self.date_first_tokens()
         self.counters.generation_tokens += self.decoding.count
         finished = super()._outputs(batch)
         for request in sorted(self.decoding.due(self.turn), key=_admission):
@@ -214,16 +218,52 @@ class JumpingScheduler(Scheduler):
             request.num_computed_tokens = computed
             request.num_blocks = -(-computed // self.config.block_size)
             request.num_tokens += 1
+            request.last_token_at = self.clock
             finished.append(request)
         self.decoding.context += self.decoding.count
         return sorted(finished, key=_admission) if len(finished) > 1 else finished
 
-    def date_first_tokens(self) -> None:
-        """Note the time for decoding requests whose first token comes out in this turn."""
+    def update_all(self, due: Batch, seconds: float) -> list[Finish]:
+        """Take the output of a turn that was decided by the rules.
+
+        Args:
+            due: The oldest batch not yet updated.
+            seconds: How long the turn took.
+
+        Returns:
+            The requests that finished, in scheduling order.
+        """
+        counters = self.counters
+        before = counters.prompt_tokens + counters.generation_tokens
+        self._tally_decoding(seconds)
+        finished = self.update(due)
+        brought = counters.prompt_tokens + counters.generation_tokens - before
+        self.tally.add_turns(brought)
+        return finished
+
+    def tally_first_turn(self, seconds: float) -> None:
+        """Count the tokens of the first turn of a jump.
+
+        Args:
+            seconds: How long the turn took.
+        """
+        before = self.counters.prompt_tokens
+        self._tally_decoding(seconds)
+        brought = self.decoding.count + self.counters.prompt_tokens - before
+        self.tally.add_turns(brought)
+
+    def _tally_decoding(self, seconds: float) -> None:
+        """Count the gaps before the tokens of decoding requests.
+
+        A gap is one turn, but for requests that had no token in the turn before.
+        """
+        regular = self.decoding.count
         for request in self._first_tokens:
             if request in self.decoding.requests:
-                self._date_first_token(request)
+                self._date_token(request)
+                regular -= 1
         self._first_tokens.clear()
+        self.tally.add_gaps(seconds, regular)
 
     def end_turn(self, batch: Batch, *, finished: bool) -> None:
         """Sort requests into those that decode from now on and the others.
@@ -266,7 +306,7 @@ class JumpingScheduler(Scheduler):
         self.decoding.join(request, self.turn)
         if self.pending.num_tokens.pop(request, 0):
             self.pending.samples.remove(request)
-        if request.first_token_at is None:
+        if request.first_token_at is None or request.last_token_at != self.clock:
             self._first_tokens.append(request)
 
     def _leave(self, request: CountedRequest) -> None:
@@ -276,6 +316,7 @@ class JumpingScheduler(Scheduler):
             stored = request.num_computed_tokens - self.config.async_scheduling
             self._counts.register(request, stored // self.config.block_size)
             request.num_in_flight_tokens = int(self.config.async_scheduling)
+            request.last_token_at = self.clock
 
     def _bring_up_to_date(self) -> None:
         """Turn the group back into single requests, also in the batch whose output is to come."""

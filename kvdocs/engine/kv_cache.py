@@ -141,6 +141,14 @@ class PagedKVCache:
         self._window = config.sliding_window
         self._max_gate_blocks = max_gate_blocks(config)
 
+    def reconfigure(self, config: EngineConfig) -> None:
+        """Go on under settings with other limits; blocks and window stay.
+
+        Args:
+            config: The settings.
+        """
+        self._max_gate_blocks = max_gate_blocks(config)
+
     @property
     def num_free(self) -> int:
         """Blocks that an allocation could take."""

@@ -67,9 +67,12 @@ class Request:
         num_stale_tokens: In-flight tokens of the time before a preemption.
         num_preemptions: How often it lost its blocks.
         num_lost_tokens: Tokens it had computed when it lost them, all preemptions together.
+        num_recomputed_tokens: Of these, tokens it did not find again in the prefix cache when it
+            was resumed.
+        last_lost_tokens: Tokens lost in the last preemption.
         hit_tokens: Prefix hit of its first admission.
         admitted_at: When it first got to run, in seconds; None while it has not. Likewise
-            `first_token_at` and `finished_at` (also when it was aborted).
+            `first_token_at`, `last_token_at` and `finished_at` (also when it was aborted).
         blocks: The block table: block ids, the null block where the window has passed.
         num_cached_blocks: Leading blocks already offered to the prefix cache.
     """
@@ -84,6 +87,8 @@ class Request:
         "first_token_at",
         "hit_tokens",
         "id",
+        "last_lost_tokens",
+        "last_token_at",
         "last_token_count",
         "max_tokens",
         "num_cached_blocks",
@@ -93,6 +98,7 @@ class Request:
         "num_output_placeholders",
         "num_preemptions",
         "num_prompt_tokens",
+        "num_recomputed_tokens",
         "num_shared_blocks",
         "num_stale_tokens",
         "num_tokens",
@@ -116,9 +122,12 @@ class Request:
         self.num_stale_tokens = 0
         self.num_preemptions = 0
         self.num_lost_tokens = 0
+        self.num_recomputed_tokens = 0
+        self.last_lost_tokens = 0
         self.hit_tokens = 0
         self.admitted_at: float | None = None
         self.first_token_at: float | None = None
+        self.last_token_at = 0.0
         self.finished_at: float | None = None
         self.blocks: list[int] = []
         self.num_cached_blocks = 0

@@ -11,6 +11,7 @@ update_from_output) and `vllm/v1/core/sched/async_scheduler.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kvdocs.engine.config import EngineConfig, Policy
@@ -27,6 +28,7 @@ from kvdocs.engine.events import (
 from kvdocs.engine.kv_cache import Hit, KVCache
 from kvdocs.engine.queues import make_queue
 from kvdocs.engine.request import Request, Status
+from kvdocs.engine.tally import Tally
 from kvdocs.engine.timer import NO_LOAD, StepLoad
 
 
@@ -90,6 +92,9 @@ class Scheduler:
         running: Running requests, in order of admission.
         waiting: Requests that have no blocks.
         counters: What has been counted since the start.
+        tally: Gaps between tokens and the like, for histograms.
+        ended: Requests that finished or were aborted since the list was last emptied.
+        on_batch: Called with the clock and every batch that was decided by the rules.
         clock: Time of the turn under way, in seconds: its start in `schedule`, its end in `update`.
     """
 
@@ -100,6 +105,9 @@ class Scheduler:
         self.waiting = make_queue(config.policy)
         self.clock = 0.0
         self.counters = Counters()
+        self.tally = Tally()
+        self.ended: list[Request] = []
+        self.on_batch: Callable[[float, Batch], None] | None = None
         self._stats = PrefixStats()
 
     def add(self, request: Request) -> None:
@@ -122,7 +130,16 @@ class Scheduler:
             self.waiting.remove(request)
         request.status = Status.FINISHED_ABORTED
         request.finished_at = self.clock
+        self.ended.append(request)
         self.cache.free(request)
+
+    def reconfigure(self, config: EngineConfig) -> None:
+        """Go on under other settings.
+
+        Args:
+            config: Settings that differ in limits only: the cache and the queue stay.
+        """
+        self.config = config
 
     @property
     def has_unfinished(self) -> bool:
@@ -166,6 +183,8 @@ class Scheduler:
         batch.load = self._load(batch)
         for request, num_tokens in batch.num_tokens.items():
             self._advance(request, num_tokens, batch)
+        if self.on_batch is not None:
+            self.on_batch(self.clock, batch)
         return batch
 
     def _load(self, batch: Batch) -> StepLoad:
@@ -256,6 +275,7 @@ class Scheduler:
         victim.num_preemptions += 1
         self.counters.preemptions += 1
         victim.num_lost_tokens += lost_tokens
+        victim.last_lost_tokens = lost_tokens
         self.waiting.put_back(victim)
         batch.preemptions.append(
             Preemption(
@@ -317,6 +337,8 @@ class Scheduler:
         if request.admitted_at is None:
             request.admitted_at = self.clock
             request.hit_tokens = hit.num_tokens
+        if resumed:
+            request.num_recomputed_tokens += max(request.last_lost_tokens - hit.num_tokens, 0)
         self.running.append(request)
         batch.give(request, num_tokens, new_blocks)
         batch.admissions.append(
@@ -341,6 +363,7 @@ class Scheduler:
             stats.hits += hit.num_tokens
             self.counters.prefix_cache_queries += request.num_tokens
             self.counters.prefix_cache_hits += hit.num_tokens
+            self.tally.lookups.add(self.clock, request.num_tokens, hit.num_tokens)
 
     def _wait(self, head: Request, reason: WaitReason, needed: int = 0, available: int = 0) -> Wait:
         return Wait(
@@ -389,16 +412,20 @@ class Scheduler:
     def _append_token(self, request: Request, *, stale: bool) -> None:
         request.num_tokens += 1
         self.counters.generation_tokens += 1
-        if request.first_token_at is None:
-            self._date_first_token(request)
+        self._date_token(request)
         if not stale and request.num_output_placeholders > 0:
             request.num_output_placeholders -= 1
             stored = request.num_computed_tokens - request.num_in_flight_tokens
             self.cache.cache_full_blocks(request, stored)
 
-    def _date_first_token(self, request: Request) -> None:
-        request.first_token_at = self.clock
-        self.counters.prompt_tokens += request.num_prompt_tokens
+    def _date_token(self, request: Request) -> None:
+        if request.first_token_at is None:
+            request.first_token_at = self.clock
+            self.counters.prompt_tokens += request.num_prompt_tokens
+            self.counters.prompt_tokens_cached += request.hit_tokens
+        else:
+            self.tally.add_gaps(self.clock - request.last_token_at)
+        request.last_token_at = self.clock
 
     def _finish(self, request: Request) -> Finish:
         if request.status is Status.RUNNING:
@@ -407,6 +434,7 @@ class Scheduler:
             self.waiting.remove(request)  # its last token was in flight when it was preempted
         request.status = Status.FINISHED_LENGTH_CAPPED
         request.finished_at = self.clock
+        self.ended.append(request)
         self.cache.free(request)
         return Finish(
             request_id=request.id,

@@ -165,8 +165,9 @@ class SteppingEngine:
         updated = self._output_is_due(batch)
         due = self._in_flight.popleft() if updated else Batch(0, 0)
         self.clock += self._timer.seconds(due.load)
+        self.scheduler.tally.add_work(due.load)
         self.scheduler.clock = self.clock
-        finished = self.scheduler.update(due)
+        finished = self._update(due)
         self._ended_unreported |= bool(finished)
         return Step(
             start=start,
@@ -183,6 +184,14 @@ class SteppingEngine:
             updated=updated,
             prefix_stats=self.scheduler.take_prefix_stats() if updated else PrefixStats(),
         )
+
+    def _update(self, due: Batch) -> list[Finish]:
+        counters = self.scheduler.counters
+        before = counters.prompt_tokens + counters.generation_tokens
+        finished = self.scheduler.update(due)
+        brought = counters.prompt_tokens + counters.generation_tokens - before
+        self.scheduler.tally.add_turns(brought)
+        return finished
 
     def _schedule(self) -> Batch:
         batch = self.scheduler.schedule()
@@ -206,6 +215,16 @@ class SteppingEngine:
         """
         if self.clock < until:
             self.step()
+
+    def reconfigure(self, config: EngineConfig) -> None:
+        """Go on under other settings.
+
+        Args:
+            config: Settings that differ in limits only.
+        """
+        self.config = config
+        self.cache.reconfigure(config)
+        self.scheduler.reconfigure(config)
 
     def gauges(self) -> Gauges:
         """What the engine shows now.

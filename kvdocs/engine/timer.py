@@ -29,8 +29,8 @@ NO_LOAD = StepLoad()
 class StepTimer(Protocol):
     """A timing model: seconds for the work in a batch.
 
-    It must be a pure function of the load. It is asked once per engine turn, with an empty load
-    when the turn had nothing to run. With asynchronous scheduling a turn lasts as long as the
+    It must be a pure function of the load. The stepping engine asks it once per turn, with an empty
+    load when the turn had nothing to run. With asynchronous scheduling a turn lasts as long as the
     batch whose output it waits for.
 
     The jumping engine calls `decode` for a stretch of steps in which every request of the batch

@@ -1,9 +1,8 @@
-"""Widget `block-map`: every block of a small pool, who holds it, what it caches, who gets it next."""
+"""Widget `block-map`: every block of a small pool, who holds it, and who gets it next."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -40,12 +39,14 @@ AGAIN_STEP: Final = 44
 
 
 def requests() -> tuple[RequestSpec, ...]:
-    """Return the workload: ten questions behind one system prompt, and a second turn of the first."""
+    """Return ten questions behind one system prompt, and a second turn of the first."""
     system = Segment("system", SYSTEM_TOKENS)
     specs = [
         RequestSpec(
             id=letter(index),
-            prompt=SegmentPrompt([system, Segment(letter(index), tokens)], output_source=letter(index) + ":"),
+            prompt=SegmentPrompt(
+                [system, Segment(letter(index), tokens)], output_source=letter(index) + ":"
+            ),
             max_tokens=output,
             arrival=float(arrival),
         )
@@ -66,7 +67,7 @@ def run(num_blocks: int, *, caching: bool = True) -> EngineRun:
         caching: Whether prefix caching is on.
 
     Examples:
-        >>> sum(run(24).frame(40).ref_counts) > 24  # some blocks have several holders
+        >>> sum(run(24).frame(54).ref_counts) > 24  # some blocks have several holders
         True
     """
     config = EngineConfig(num_blocks=num_blocks + 1, max_num_seqs=8, enable_prefix_caching=caching)
@@ -107,14 +108,21 @@ class Contents:
 
     def cell(self, block: int) -> Cell:
         """Return a block as it is drawn."""
-        frame, label = self.frame, self.labels.get(block, "")
+        frame = self.frame
+        label = self.labels.get(block, "")
         holders = self.holders.get(block, [])
         new = any(block in taken for taken in frame.step.new_blocks.values())
         if len(holders) > 1:
             return Cell(kind=MemoryKind.SHARED, label=label, count=len(holders))
         if holders:
-            owner, fill = _owner(holders[0]), self.fill(block)
-            return Cell(kind=MemoryKind.KV_USED, label=label, owner=owner, fill=fill, new=new)
+            name = holders[0]
+            return Cell(
+                kind=MemoryKind.KV_USED,
+                label=_label(name, frame.tables[name].index(block)),
+                owner=_owner(name),
+                fill=self.fill(block),
+                new=new,
+            )
         place = frame.free.index(block) + 1
         note = f"{place}" if place <= NEXT else ""
         if block in frame.cached:
@@ -127,7 +135,8 @@ NEXT: Final = 3
 
 
 def _owner(name: str) -> int:
-    return len(ASKED) if name == "A+" else "ABCDEFGHIJ".index(name)
+    """Number of a request; a second turn has the hue of the first."""
+    return "ABCDEFGHIJ".index(name[0])
 
 
 def _label(name: str, place: int) -> str:
@@ -141,11 +150,16 @@ def _counts(contents: Contents, num_blocks: int) -> Counter[MemoryKind]:
 
 def _key() -> Element:
     return block_key(
-        sample(Cell(kind=MemoryKind.KV_USED, label="B3", owner=1, fill=0.5), "B’s third block, half full"),
+        sample(
+            Cell(kind=MemoryKind.KV_USED, label="B3", owner=1, fill=0.5),
+            "B's third block, half full",
+        ),
         sample(Cell(kind=MemoryKind.SHARED, label="S1", count=3), "shared: 3 requests hold it"),
         sample(Cell(kind=MemoryKind.KV_CACHED, label="A4"), "cached but free"),
         sample(Cell(kind=MemoryKind.KV_FREE), "free"),
-        sample(Cell(kind=MemoryKind.KV_CACHED, label="A4", note="1"), "1, 2, 3: the next to be taken"),
+        sample(
+            Cell(kind=MemoryKind.KV_CACHED, label="A4", note="1"), "1, 2, 3: the next to be taken"
+        ),
     )
 
 
@@ -183,13 +197,6 @@ def _figures(frame: Frame, counts: Counter[MemoryKind], num_blocks: int) -> tupl
             f"{counts[MemoryKind.KV_USED]} by one request + {counts[MemoryKind.SHARED]} shared",
         ),
         Figure(
-            "free_blocks",
-            "Blocks free",
-            f"{num_blocks - held}",
-            "",
-            f"{counts[MemoryKind.KV_CACHED]} of them still cached",
-        ),
-        Figure(
             "saved_blocks",
             "Blocks saved by sharing",
             f"{sum(frame.ref_counts) - held}",
@@ -212,19 +219,28 @@ def _table(contents: Contents, num_blocks: int) -> Table:
         cell = contents.cell(block)
         holders = contents.holders.get(block, [])
         tokens = round(cell.fill * BLOCK) if holders else 0
-        rows.append((str(block), cell.kind.word, cell.label or "–", names(tuple(holders)) or "–", str(tokens)))
+        rows.append(
+            (
+                str(block),
+                cell.kind.word,
+                cell.label or "–",
+                names(tuple(holders)) or "–",
+                str(tokens),
+            )
+        )
     return Table(("Block", "State", "Holds or caches", "Held by", "Tokens"), tuple(rows))
 
 
 def _title(frame: Frame, counts: Counter[MemoryKind], num_blocks: int) -> str:
     held = counts[MemoryKind.KV_USED] + counts[MemoryKind.SHARED]
     if frame.step.preemptions:
-        return f"The pool is full: {names(tuple(p.request_id for p in frame.step.preemptions))} must go"
+        victims = tuple(lost.request_id for lost in frame.step.preemptions)
+        return f"The pool is full: {names(victims)} must go"
     waiting = len(frame.waiting)
     queue = f"; {waiting} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
     return (
-        f"{held} of {num_blocks} blocks are held, {counts[MemoryKind.KV_CACHED]} are free and still "
-        f"cached{queue}"
+        f"{held} of {num_blocks} blocks are held, {counts[MemoryKind.KV_CACHED]} are free and "
+        f"still cached{queue}"
     )
 
 
@@ -244,9 +260,9 @@ def draw(*, step: int, num_blocks: int, caching: str) -> View:
         picture=_picture(contents, num_blocks, counts),
         figures=_figures(contents.frame, counts, num_blocks),
         caption=(
-            "Notice the three states of a block. Held: somebody’s block table names it. Free and cached: "
-            "nobody holds it, but the next request with the same beginning takes it back. Free: it holds "
-            "nothing that anybody could ask for, so it is taken first."
+            "Notice the three states of a block. Held: somebody's block table names it. Free "
+            "and cached: nobody holds it, but the next request with the same beginning takes it "
+            "back. Free: it holds nothing that anybody could ask for, so it is taken first."
         ),
         table=_table(contents, num_blocks),
         python=(
@@ -263,7 +279,7 @@ BLOCK_MAP: Final = Widget(
     controls=(
         Timeline(name="step", label="Step", maximum=LAST_STEP, default="44", interval_ms=600),
         Steps("num_blocks", "Blocks in the pool", (12, 16, 24, 36, 48), "24"),
-        Choice("caching", "Prefix caching", (("on", "on (vLLM’s default)"), ("off", "off")), "on"),
+        Choice("caching", "Prefix caching", (("on", "on (vLLM's default)"), ("off", "off")), "on"),
     ),
     draw=draw,
 )

@@ -78,20 +78,19 @@ class Cell:
         )
 
 
-def block_map(cells: Iterable[Cell], *, label: str, columns: int | None = None) -> Element:
+def block_map(cells: Iterable[Cell], *, label: str, columns: int) -> Element:
     """Draw blocks in the order of their ids.
 
     Args:
         cells: The blocks.
         label: What they show, in words, for those who do not see them.
-        columns: Cells a row where the place is wide enough; as many as fit when None.
+        columns: Cells a row where the place is wide; half as many on a phone.
     """
-    style = f"--columns:{columns}" if columns else None
     return h(
         "div",
         *(cell.element() for cell in cells),
-        class_="kv-blocks kv-blocks-rows" if columns else "kv-blocks",
-        style=style,
+        class_="kv-blocks",
+        style=f"--columns:{columns};--narrow:{columns // 2}",
         role="img",
         aria_label=label,
     )

@@ -143,19 +143,21 @@ def _sample(name: str, text: str) -> Element:
 
 
 def _picture(now: Moment) -> Element:
-    share = f"width:{100 * now.prompt / (now.prompt + OUTPUT_TOKENS):.2f}%"
     written = "the prompt, at once" if now.step == 0 else "1 token"
     return h(
         "div",
         h(
-            "div",
-            h("span", f"prompt: {now.prompt} tokens", style=share),
-            h("span", f"output: {now.step} of {OUTPUT_TOKENS}"),
-            class_="kv-positions",
-            aria_hidden="true",
+            "p",
+            h("span", f"Left of the line: the prompt, {now.prompt} tokens"),
+            h("b", f"right of it: the output, {now.step} of {OUTPUT_TOKENS}"),
+            class_="kv-strip-name",
         ),
         _grid(now),
-        h("p", f"One row = one of {now.num_layers} layers; one column = one token.", class_="kv-note"),
+        h(
+            "p",
+            f"One row = one of {now.num_layers} layers; one column = one token.",
+            class_="kv-note",
+        ),
         h(
             "ul",
             _sample("read", f"read in this step: {now.stored_before} tokens"),
@@ -198,8 +200,12 @@ def _table(now: Moment) -> Table:
     return Table(
         ("Step", "Reads, tokens", "Reads, B", "Writes, B"),
         tuple(
-            ("prefill" if each.step == 0 else f"token {each.step}",)
-            + (f"{each.stored_before:,}", f"{each.read_bytes:,}", f"{each.written_bytes:,}")
+            (
+                f"token {each.step}" if each.step else "prefill",
+                f"{each.stored_before:,}",
+                f"{each.read_bytes:,}",
+                f"{each.written_bytes:,}",
+            )
             for each in (
                 Moment(step, now.prompt, now.num_layers, now.bytes_per_token)
                 for step in range(OUTPUT_TOKENS + 1)
@@ -232,9 +238,9 @@ def draw(*, step: int, prompt: int, model: str) -> View:
         picture=_picture(now),
         figures=_figures(now),
         caption=(
-            "Notice that no column is ever written twice: a token's keys and values never change, so "
-            "they are computed once and kept. What grows is the reading. "
-            f"After {LONG:,} tokens every further token reads {format_bytes(long, 'GB')}."
+            "Notice that no column is ever written twice: a token's keys and values never "
+            "change, so they are computed once and kept. What grows is the reading. After "
+            f"{LONG:,} tokens every further token reads {format_bytes(long, 'GB')}."
         ),
         table=_table(now),
         python=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from kvdocs.html import Element, Node, h
 from kvdocs.widgets.controls import Control
@@ -45,7 +46,8 @@ def _body(widget: Widget, params: Mapping[str, str], view: View) -> tuple[Node, 
         form = h("form", controls, general, class_="kv-controls", autocomplete="off")
         return _figures(view), form
     player = h("div", _fieldset("Time", timelines), class_="kv-player")
-    below = h("div", controls, general, class_="kv-controls")
+    again = h("button", "Start again", type="reset", class_="kv-button") if widget.start else None
+    below = h("div", controls, again, general, class_="kv-controls")
     return (h("form", player, _figures(view), below, autocomplete="off"),)
 
 
@@ -92,18 +94,20 @@ def inner(widget: Widget, params: Mapping[str, str], view: View) -> Element:
     )
 
 
-def element(widget: Widget, *, ident: str, params: Mapping[str, str]) -> Element:
+def element(widget: Widget, *, ident: str, params: Mapping[str, str], state: Any = None) -> Element:
     """Return a whole `<kv-widget>` in its static form.
 
     Args:
         widget: The widget.
         ident: The element's id; share links and saved state are kept under it.
         params: Parameters that differ from the widget's defaults.
+        state: For a simulation: what the reader would have changed so far; the widget's own when
+            None.
 
     Raises:
         KvdocsError: A parameter that is not allowed.
     """
-    view = widget.view(**params)
+    view = widget.view(state, **params)
     complete = widget.complete(params) | dict(view.params)
     return h(
         "kv-widget",

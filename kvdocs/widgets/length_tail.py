@@ -77,8 +77,8 @@ def mean_length(distribution: LogNormal) -> float:
     """Mean of a log-normal distribution cut off at both ends, in tokens.
 
     With X = exp(mu + sigma Z): low P(X < low) + high P(X > high) + the mean of what lies between,
-    exp(mu + sigma^2 / 2) times the normal weight between the ends shifted by sigma (Johnson, Kotz and
-    Balakrishnan, Continuous Univariate Distributions, vol. 1, section 14.10).
+    exp(mu + sigma^2 / 2) times the normal weight between the ends shifted by sigma (Johnson, Kotz
+    and Balakrishnan, Continuous Univariate Distributions, vol. 1, chapter 14).
 
     Args:
         distribution: The lengths.
@@ -163,7 +163,7 @@ def _histogram(found: Answer) -> Element:
     """Draw how often how many requests fitted, with both answers."""
     right = max(found.by_average, found.by_longest, *found.counts) + 4
     often = Counter(found.counts)
-    top = max(6, *often.values())
+    top = 1 + max(3, *often.values())
     bars = "".join(
         f"M{count + 0.1} {HEIGHT}v-{HEIGHT * times / top:.1f}h0.8V{HEIGHT}z"
         for count, times in sorted(often.items())
@@ -195,15 +195,16 @@ def _picture(filled: Fillings, number: int, found: Answer) -> Element:
     lengths = filled.lengths(number)
     longest = max(lengths, default=0)
     words = (
-        f"Filling {number}: {len(lengths)} requests fill the pool, the longest of {longest:,} tokens. Over "
-        f"{number} fillings between {min(found.counts)} and {max(found.counts)} fitted."
+        f"Filling {number}: {len(lengths)} requests fill the pool, the longest of {longest:,} "
+        f"tokens. Over {number} fillings between {min(found.counts)} and {max(found.counts)} "
+        "fitted."
     )
     return h(
         "div",
         h(
             "p",
             h("span", f"Filling {number}: the pool, to scale"),
-            h("b", f"{len(lengths)} requests; the longest, striped, has {longest:,} tokens"),
+            h("b", f"{len(lengths)} requests; the longest, dark, has {longest:,} tokens"),
             class_="kv-strip-name",
         ),
         h("div", _pool_bar(filled, number), class_="kv-filling"),
@@ -255,7 +256,12 @@ def _figures(filled: Fillings, found: Answer) -> tuple[Figure, ...]:
 
 def _table(filled: Fillings, found: Answer) -> Table:
     rows = tuple(
-        (str(number), str(count), f"{sum(filled.lengths(number)):,}", f"{max(filled.lengths(number)):,}")
+        (
+            str(number),
+            str(count),
+            f"{sum(filled.lengths(number)):,}",
+            f"{max(filled.lengths(number)):,}",
+        )
         for number, count in enumerate(found.counts, 1)
     )
     return Table(("Filling", "Requests that fitted", "Tokens", "Longest, tokens"), rows)
@@ -275,15 +281,16 @@ def draw(*, filling: int, median: int, tail: int, longest: int) -> View:
     share = found.too_few / filling
     return View(
         title=(
-            f"The average promises {found.by_average} requests at once; in {share:.0%} of the fillings "
-            "fewer fitted"
+            f"The average promises {found.by_average} requests at once; in {share:.0%} of the "
+            "fillings fewer fitted"
         ),
         picture=_picture(filled, filling, found),
         figures=_figures(filled, found),
         caption=(
-            "Notice that the average is not a floor: whenever long requests come together, fewer fit, and "
-            "the rest must wait or be preempted. Sized from the longest request that is accepted, the "
-            "number always holds, whoever comes; that is what the start-up log’s maximum concurrency is."
+            "Notice that the average is not a floor: whenever long requests come together, "
+            "fewer fit, and the rest must wait or be preempted. Sized from the longest request "
+            "that is accepted, the number always holds, whoever comes; that is what the "
+            "start-up log's maximum concurrency is."
         ),
         table=_table(filled, found),
         python=(
@@ -302,10 +309,10 @@ LENGTH_TAIL: Final = Widget(
             label="Filling",
             minimum=1,
             maximum=FILLINGS,
-            default="24",
+            default="20",
             interval_ms=500,
         ),
-        Steps("median", "Median length", (1024, 2048, 4096, 8192), "4096", unit="tokens"),
+        Steps("median", "Median length", (2048, 4096, 8192, 16384), "4096", unit="tokens"),
         Steps("tail", "1 in 20 is longer than", (2, 4, 8, 16), "8", unit="medians"),
         Steps("longest", "--max-model-len", (16384, 32768, 65536, 131072), "32768", unit="tokens"),
     ),

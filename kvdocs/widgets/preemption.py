@@ -41,7 +41,7 @@ def config(num_blocks: int, max_num_seqs: int) -> EngineConfig:
     return EngineConfig(num_blocks=num_blocks + 1, max_num_seqs=max_num_seqs)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def run(num_blocks: int, max_num_seqs: int) -> EngineRun:
     """Return the workload on a server.
 
@@ -110,6 +110,7 @@ def _lane(index: int, frames: list[Frame]) -> Element:
         view_box=f"0 0 {LAST_STEP + 1} 100",
         preserve_aspect_ratio="none",
         aria_hidden="true",
+        class_=hue(index),
     )
     now = state(frames[-1], name)
     return h(
@@ -125,7 +126,7 @@ def _key() -> Element:
     samples = (
         ("waiting", "waiting"),
         ("prefill", "computing its prompt"),
-        ("decode", "a token a step"),
+        ("decode", "decoding, a token a step"),
         ("preempted", "preempted: it has lost its blocks"),
     )
     return h(
@@ -137,7 +138,7 @@ def _key() -> Element:
                     "svg",
                     svg("rect", width=14, height=14, class_=f"kv-state-{tone}"),
                     view_box="0 0 14 14",
-                    class_="kv-swatch",
+                    class_="kv-swatch kv-r0",
                     aria_hidden="true",
                 ),
                 h("span", text),
@@ -175,7 +176,9 @@ def _usage(frames: list[Frame], num_blocks: int) -> Element:
 
 def _picture(frames: list[Frame], num_blocks: int) -> Element:
     frame = frames[-1]
-    states = ", ".join(f"{letter(index)} {state(frame, letter(index))}" for index in range(len(ASKED)))
+    states = ", ".join(
+        f"{letter(index)} {state(frame, letter(index))}" for index in range(len(ASKED))
+    )
     lanes = (_lane(index, frames) for index in range(len(ASKED)))
     return h(
         "div",
@@ -184,6 +187,7 @@ def _picture(frames: list[Frame], num_blocks: int) -> Element:
         _key(),
         h("p", "In this step", class_="kv-part-name"),
         h("ul", *(h("li", told) for told in sentences(frame)), class_="kv-events"),
+        class_="kv-preemption",
     )
 
 
@@ -225,20 +229,33 @@ def _table(frames: list[Frame]) -> Table:
     for index, (prompt, output) in enumerate(ASKED):
         name = letter(index)
         lost = [
-            f"{lost.lost_tokens}" for f in frames for lost in f.step.preemptions if lost.request_id == name
+            f"{lost.lost_tokens}"
+            for f in frames
+            for lost in f.step.preemptions
+            if lost.request_id == name
         ]
         blocks = len(frames[-1].tables.get(name, ()))
         rows.append(
-            (name, f"{prompt} + {output}", state(frames[-1], name), str(blocks), ", ".join(lost) or "–")
+            (
+                name,
+                f"{prompt} + {output}",
+                state(frames[-1], name),
+                str(blocks),
+                ", ".join(lost) or "–",
+            )
         )
-    return Table(("Request", "Prompt + output", "State", "Blocks", "Tokens lost, each time"), tuple(rows))
+    return Table(
+        ("Request", "Prompt + output", "State", "Blocks", "Tokens lost, each time"), tuple(rows)
+    )
 
 
 def _title(frames: list[Frame], num_blocks: int) -> str:
     now = frames[-1].step.preemptions
     if now:
         victims = names(tuple(lost.request_id for lost in now))
-        return f"The pool is full: {victims} loses its blocks so that {now[0].for_request_id} can go on"
+        verb, whose = ("lose", "their") if len(now) > 1 else ("loses", "its")
+        needy = now[0].for_request_id
+        return f"The pool is full: {victims} {verb} {whose} blocks so that {needy} can go on"
     total, held = frames[-1].counters.preemptions, _held(frames[-1])
     if total:
         return f"{count(total, 'preemption')} so far; {held} of {num_blocks} blocks are held"
@@ -260,9 +277,10 @@ def draw(*, step: int, num_blocks: int, max_num_seqs: float) -> View:
         picture=_picture(frames, num_blocks),
         figures=_figures(frames, num_blocks, seqs),
         caption=(
-            "Notice who is chosen: the request that was admitted last. It keeps its output, loses all its "
-            "blocks, goes to the front of the queue and computes prompt and output again. More blocks end "
-            "it, and so does a lower --max-num-seqs: fewer run, but none of their work is thrown away."
+            "Notice who is chosen: the request that was admitted last. It keeps its output, "
+            "loses all its blocks, goes to the front of the queue and computes prompt and "
+            "output again. More blocks end it. So does a lower --max-num-seqs, at a price: "
+            "nothing is thrown away, but more wait."
         ),
         table=_table(frames),
         python=(
@@ -276,9 +294,11 @@ def draw(*, step: int, num_blocks: int, max_num_seqs: float) -> View:
 PREEMPTION: Final = Widget(
     name="preemption",
     controls=(
-        Timeline(name="step", label="Step", maximum=LAST_STEP, default="70", interval_ms=250),
+        Timeline(name="step", label="Step", maximum=LAST_STEP, default="73", interval_ms=250),
         Steps("num_blocks", "Blocks in the pool", (24, 32, 40, 48, 56, 64, 80), "40"),
-        Range("max_num_seqs", "--max-num-seqs", minimum=1, maximum=8, step=1, default="8", digits=0),
+        Range(
+            "max_num_seqs", "--max-num-seqs", minimum=1, maximum=8, step=1, default="8", digits=0
+        ),
     ),
     draw=draw,
 )

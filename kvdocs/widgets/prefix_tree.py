@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Final, cast
 
+from kvdocs.blocks import ROOT_HASH
 from kvdocs.engine import EngineConfig, RequestSpec, Segment, SegmentPrompt, SteppingEngine
 from kvdocs.html import Element, h
 from kvdocs.units import format_number
@@ -23,7 +24,7 @@ QUESTION: Final = 20
 """Tokens of a question: one full block, and four tokens that are in no full block."""
 BREAKS: Final = (
     ("none", "nothing: all begin alike"),
-    ("one", "the first token of question B’s prompt"),
+    ("one", "the first token of question B's prompt"),
     ("all", "the first token of every prompt (a time stamp)"),
     ("middle", "a token between system prompt and repository, in all"),
 )
@@ -48,11 +49,18 @@ def prompt(number: int, broken: str) -> SegmentPrompt:
     return SegmentPrompt([*parts, question])
 
 
-def block_keys(number: int, broken: str) -> tuple[Hashable, ...]:
-    """Return the chained hashes of a prompt's full blocks."""
-    asked, keys, parent = prompt(number, broken), [], b""
+def block_keys(number: int, broken: str) -> tuple[bytes, ...]:
+    """Return the chained hashes of a prompt's full blocks.
+
+    Args:
+        number: Which question, from 0.
+        broken: Which token differs, as in `BREAKS`.
+    """
+    asked, parent = prompt(number, broken), ROOT_HASH
+    keys: list[bytes] = []
     for index in range(asked.num_tokens // BLOCK):
-        parent = asked.block_key(index, block_size=BLOCK, parent=parent, salt="")  # type: ignore[assignment]
+        key = asked.block_key(index, block_size=BLOCK, parent=parent, salt="")
+        parent = cast("bytes", key)
         keys.append(parent)
     return tuple(keys)
 
@@ -71,7 +79,7 @@ class Node:
     key: bytes = b""
     place: int = -1
     holders: list[int] = field(default_factory=list)
-    children: dict[Hashable, Node] = field(default_factory=dict)
+    children: dict[bytes, Node] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +103,13 @@ class Shared:
     changed: int
 
 
-def _tree(keys: Sequence[Sequence[Hashable]]) -> tuple[Node, int]:
+def _tree(keys: Sequence[Sequence[bytes]]) -> tuple[Node, int]:
     root, stored = Node(), 0
     for number, chain in enumerate(keys):
         node = root
         for place, key in enumerate(chain):
             if key not in node.children:
-                node.children[key] = Node(bytes(key), place)  # type: ignore[arg-type,call-overload]
+                node.children[key] = Node(key, place)
                 stored += 1
             node = node.children[key]
             node.holders.append(number)
@@ -179,10 +187,14 @@ def _who(node: Node) -> str:
     return letter(node.holders[0])
 
 
-def _branch(node: Node, usual: frozenset[Hashable]) -> Element:
+def _branch(node: Node, usual: frozenset[bytes]) -> Element:
     run = _run(node)
     last = run[-1]
-    below = h("ul", *(_branch(child, usual) for child in last.children.values())) if last.children else None
+    below = (
+        h("ul", *(_branch(child, usual) for child in last.children.values()))
+        if last.children
+        else None
+    )
     cells = (_node(each, changed=each.key not in usual) for each in run)
     return h(
         "li",
@@ -200,14 +212,16 @@ def _picture(shared: Shared, questions: int) -> Element:
     )
     branches = (_branch(child, usual) for child in shared.root.children.values())
     key = block_key(
-        sample(Cell(kind=MemoryKind.SHARED, label="R1", count=8), "stored once, held by 8 requests"),
+        sample(
+            Cell(kind=MemoryKind.SHARED, label="R1", count=8), "stored once, held by 8 requests"
+        ),
         sample(Cell(kind=MemoryKind.KV_USED, label="Q1", owner=0), "held by request A alone"),
         h("li", h("code", "a1b2"), h("span", "how its hash begins")),
         h("li", h("span", "≠", class_="kv-differs"), h("span", "its hash changed")),
     )
     note = (
-        f"One cell = one full block of {BLOCK} tokens: S the system prompt, R the repository, Q a question. "
-        "A block’s hash covers its tokens and the hash before it."
+        f"One cell = one full block of {BLOCK} tokens: S the system prompt, R the repository, Q "
+        "a question. A block's hash covers its tokens and the hash before it."
     )
     return h(
         "div",
@@ -264,13 +278,13 @@ def _table(shared: Shared) -> Table:
 def _caption(broken: str) -> str:
     if broken == "none":
         return (
-            "Notice the numbers: a shared block is stored once, whoever holds it, and leaves the pool only "
-            "when the last one lets go. Now change one token."
+            "Notice the numbers: a shared block is stored once, whoever holds it, and leaves "
+            "the pool only when the last one lets go. Now change one token."
         )
     return (
-        "Notice how far one token reaches: each hash covers the one before it, so every block from the "
-        "changed token on is another block, though its own tokens are the same. What varies belongs at "
-        "the end of a prompt."
+        "Notice how far one token reaches: each hash covers the one before it, so every block "
+        "from the changed token on is another block, though its own tokens are the same. What "
+        "varies belongs at the end of a prompt."
     )
 
 

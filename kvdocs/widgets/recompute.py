@@ -132,17 +132,22 @@ def _line(values: Sequence[float], *, bottom: int, top: int) -> str:
     )
 
 
-def _panel(name: str, lines: Lines, *, output: int, label: Callable[[float], str]) -> Element:
-    """Draw two growing quantities against the output's length."""
+def _panel(
+    name: str, lines: Lines, *, output: int, label: Callable[[float], str], mark: int = 0
+) -> Element:
+    """Draw two growing quantities against the output's length; `mark` is where to draw a line."""
     top = math.ceil(math.log10(lines.without[-1]))
     bottom = math.floor(math.log10(lines.cached[0]))
     decades = range(bottom, top + 1)
-    grid = "".join(f"M0 {(top - each) * HEIGHT / (top - bottom):.1f}h{MAX_OUTPUT}" for each in decades)
+    grid = "".join(
+        f"M0 {(top - each) * HEIGHT / (top - bottom):.1f}h{MAX_OUTPUT}" for each in decades
+    )
     drawing = svg(
         "svg",
         svg("path", d=grid, class_="kv-grid"),
         svg("path", d=_line(lines.without, bottom=bottom, top=top), class_="kv-series-second"),
         svg("path", d=_line(lines.cached, bottom=bottom, top=top), class_="kv-series-first"),
+        svg("path", d=f"M{mark} 0V{HEIGHT}", class_="kv-change-mark") if mark else None,
         svg("path", d=f"M{output} 0V{HEIGHT}", class_="kv-now"),
         view_box=f"0 0 {MAX_OUTPUT} {HEIGHT}",
         preserve_aspect_ratio="none",
@@ -176,28 +181,37 @@ def _seconds(value: float) -> str:
 
 
 def _sample(name: str, text: str) -> Element:
-    line = svg("path", d="M0 5h32", class_=f"kv-series-{name}")
+    line = svg("path", d="M0 5h32", class_=f"kv-{name}")
     swatch = svg("svg", line, view_box="0 0 32 10", class_="kv-series-sample", aria_hidden="true")
     return h("li", swatch, h("span", text))
 
 
 def _picture(prompt: int, output: int, work: Lines, time: Lines) -> Element:
     words = (
-        f"Two charts against the output's length, on scales of powers of ten. After {output} tokens: "
-        f"{work.without[output - 1]:,} tokens computed without the cache, {work.cached[output - 1]:,} "
-        f"with it; {_seconds(time.without[output - 1])} against {_seconds(time.cached[output - 1])}."
+        f"Two charts against the output's length, on scales of powers of ten. After {output} "
+        f"tokens: {work.without[output - 1]:,} tokens computed without the cache, "
+        f"{work.cached[output - 1]:,} with it; {_seconds(time.without[output - 1])} against "
+        f"{_seconds(time.cached[output - 1])}."
     )
+    reached = work_reaches(TIMES, prompt)
+    shown = reached <= MAX_OUTPUT
+    mark = reached if shown else 0
     return h(
         "div",
         h(
             "ul",
-            _sample("second", "without the cache: every step repeats the prefill of all so far"),
-            _sample("first", "with the cache: every step computes one token"),
+            _sample(
+                "series-second", "without the cache: every step repeats the prefill of all so far"
+            ),
+            _sample("series-first", "with the cache: every step computes one token"),
+            _sample("change-mark", f"{TIMES} times the work: {reached:,} tokens")
+            if shown
+            else None,
             class_="kv-series",
         ),
         h(
             "div",
-            _panel("Tokens computed", work, output=output, label=_count),
+            _panel("Tokens computed", work, output=output, label=_count, mark=mark),
             _panel("Time on an H100", time, output=output, label=_seconds),
             class_="kv-panels",
         ),
@@ -235,19 +249,18 @@ def _figures(prompt: int, output: int, time: Lines) -> tuple[Figure, ...]:
 
 
 def _table(prompt: int, time: Lines) -> Table:
-    rows = []
-    for output in (1, 4, 16, 64, 128, 256, 512, 1024):
-        rows.append(
-            (
-                f"{output:,}",
-                f"{tokens_without_cache(prompt, output):,}",
-                f"{tokens_with_cache(prompt, output):,}",
-                _seconds(time.without[output - 1]),
-                _seconds(time.cached[output - 1]),
-            )
+    rows = tuple(
+        (
+            f"{output:,}",
+            f"{tokens_without_cache(prompt, output):,}",
+            f"{tokens_with_cache(prompt, output):,}",
+            _seconds(time.without[output - 1]),
+            _seconds(time.cached[output - 1]),
         )
+        for output in (1, 4, 16, 64, 128, 256, 512, 1024)
+    )
     head = ("Output tokens", "Computed without", "Computed with", "Time without", "Time with")
-    return Table(head, tuple(rows))
+    return Table(head, rows)
 
 
 def draw(*, output: int, prompt: int) -> View:
@@ -266,15 +279,15 @@ def draw(*, output: int, prompt: int) -> View:
     ratio = tokens_without_cache(prompt, output) / tokens_with_cache(prompt, output)
     return View(
         title=(
-            f"Without the cache, an answer of {output:,} tokens is {format_number(ratio, 1)} times the "
-            "work"
+            f"Without the cache, an answer of {output:,} tokens is {format_number(ratio, 1)} "
+            "times the work"
         ),
         picture=_picture(prompt, output, work, time),
         figures=_figures(prompt, output, time),
         caption=(
-            "Notice that time grows apart later than work: a step that computes one token still reads "
-            "all the weights, so short repeated prefills are almost free. The gap opens once a prefill "
-            "keeps the arithmetic units busy for longer than that."
+            "Notice that time grows apart later than work: a step that computes one token still "
+            "reads all the weights, so short repeated prefills are almost free. The gap opens "
+            "once a prefill keeps the arithmetic units busy for longer than that."
         ),
         table=_table(prompt, time),
         python=(

@@ -15,6 +15,7 @@ from kvdocs.widgets.length_tail import LENGTH_TAIL
 from kvdocs.widgets.preemption import PREEMPTION
 from kvdocs.widgets.prefix_tree import PREFIX_TREE
 from kvdocs.widgets.recompute import RECOMPUTE
+from kvdocs.widgets.server_load import SERVER_LOAD
 from kvdocs.widgets.slabs_vs_blocks import SLABS_VS_BLOCKS
 from kvdocs.widgets.startup import STARTUP
 from kvdocs.widgets.tensor_parallel import TENSOR_PARALLEL
@@ -33,6 +34,7 @@ WIDGETS: Final[dict[str, Widget]] = {
         PREEMPTION,
         PREFIX_TREE,
         RECOMPUTE,
+        SERVER_LOAD,
         SLABS_VS_BLOCKS,
         STARTUP,
         TENSOR_PARALLEL,

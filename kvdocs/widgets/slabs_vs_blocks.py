@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 
 from kvdocs.allocators import ContiguousAllocator, PagedAllocator
 from kvdocs.html import Element, h
-from kvdocs.units import format_number
 from kvdocs.widgets.blocks_view import Cell, block_key, block_map, hue, letter, sample
 from kvdocs.widgets.controls import Steps
 from kvdocs.widgets.memory import MemoryKind
-from kvdocs.widgets.slab_run import Frame, SlabRun, workload
+from kvdocs.widgets.slab_run import NUM_REQUESTS, Frame, SlabRun, workload
 from kvdocs.widgets.timeline import Timeline
 from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
@@ -121,7 +120,8 @@ def _picture(slabs: Frame, blocks: Frame, max_model_len: int) -> Element:
     key = block_key(
         sample(Cell(kind=MemoryKind.KV_USED, label="A", owner=0), "holds tokens of request A"),
         sample(
-            Cell(kind=MemoryKind.KV_USED, label="A", owner=0, fill=0.0), "reserved for A, holds nothing"
+            Cell(kind=MemoryKind.KV_USED, label="A", owner=0, fill=0.0),
+            "reserved for A, holds nothing",
         ),
         sample(Cell(kind=MemoryKind.KV_FREE), "free"),
     )
@@ -138,12 +138,16 @@ def _picture(slabs: Frame, blocks: Frame, max_model_len: int) -> Element:
             _panel(f"Blocks of {BLOCK} tokens", blocks, "Block tables", _block_table(blocks)),
             class_="kv-panels",
         ),
-        h("p", f"Both memories hold {CAPACITY:,} tokens. One cell = {BLOCK} tokens.", class_="kv-note"),
+        h(
+            "p",
+            f"Both memories hold {CAPACITY:,} tokens. One cell = {BLOCK} tokens.",
+            class_="kv-note",
+        ),
         key,
     )
 
 
-def _figures(slabs: Frame, blocks: Frame, max_model_len: int) -> tuple[Figure, ...]:
+def _figures(slabs: Frame, blocks: Frame) -> tuple[Figure, ...]:
     return (
         Figure(
             "wasted_slabs",
@@ -165,14 +169,7 @@ def _figures(slabs: Frame, blocks: Frame, max_model_len: int) -> tuple[Figure, .
             "Running, slabs and blocks",
             f"{len(slabs.running)} and {len(blocks.running)}",
             "requests",
-            f"at most {CAPACITY:,} ÷ {max_model_len} = {CAPACITY // max_model_len} slabs",
-        ),
-        Figure(
-            "finished",
-            "Done so far, slabs and blocks",
-            f"{slabs.finished} and {blocks.finished}",
-            "requests",
-            "of the same 24",
+            f"of the same {NUM_REQUESTS}; done so far: {slabs.finished} and {blocks.finished}",
         ),
     )
 
@@ -184,7 +181,9 @@ def _table(both: Pair, step: int) -> Table:
         for number in frame.running:
             places = " ".join(str(extent.start // BLOCK) for extent in frame.extents[number])
             reserved = sum(len(extent) for extent in frame.extents[number])
-            rows.append((f"{name}: {letter(number)}", str(frame.tokens[number]), str(reserved), places))
+            rows.append(
+                (f"{name}: {letter(number)}", str(frame.tokens[number]), str(reserved), places)
+            )
     head = ("Request", "Tokens stored", "Tokens reserved", "Begins at cells")
     return Table(head, tuple(rows) or (("nobody", "0", "0", ""),))
 
@@ -205,12 +204,12 @@ def draw(*, step: int, max_model_len: int) -> View:
             f"{share:.0%} of what the slabs reserve holds nothing"
         ),
         picture=_picture(slabs, blocks, max_model_len),
-        figures=_figures(slabs, blocks, max_model_len),
+        figures=_figures(slabs, blocks),
         caption=(
-            "Notice who sets the limit. A slab must be as long as the longest request that is allowed, "
-            "however short the answer turns out; raise the limit and fewer run. Blocks are taken as "
-            "tokens come, from wherever one is free, and only the last block of each request is "
-            "partly empty."
+            "Notice who sets the limit. A slab must be as long as the longest request that is "
+            "allowed, however short the answer turns out; raise the limit and fewer run. Blocks "
+            "are taken as tokens come, from wherever one is free, and only the last block of "
+            "each request is partly empty."
         ),
         table=_table(both, step),
         python=(
@@ -218,8 +217,8 @@ def draw(*, step: int, max_model_len: int) -> View:
             f"print(pair({max_model_len}).slabs.frame({step}).usage.wasted)"
         ),
         announce=(
-            f"Step {step}: slabs run {len(slabs.running)}, blocks {len(blocks.running)}; slabs waste "
-            f"{format_number(slabs.usage.wasted)} tokens, blocks {format_number(blocks.usage.wasted)}."
+            f"Step {step}: slabs run {len(slabs.running)}, blocks {len(blocks.running)}; "
+            f"slabs waste {slabs.usage.wasted:,} tokens, blocks {blocks.usage.wasted:,}."
         ),
     )
 

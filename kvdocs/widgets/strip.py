@@ -52,12 +52,13 @@ def area(values: Sequence[float], top: float) -> str:
     return f"{path}H{len(values)}V100z"
 
 
-def _drawing(strip: Strip, num_moments: int, now: int) -> Element:
+def _drawing(strip: Strip, num_moments: int, now: int, changes: str) -> Element:
     marks = "".join(f"M{moment + 0.5} 100V70" for moment in strip.marks)
     return svg(
         "svg",
         svg("path", d=area(strip.values, strip.top), class_=f"kv-area kv-tone-{strip.tone}"),
         svg("path", d=marks, class_="kv-strip-mark") if marks else None,
+        svg("path", d=changes, class_="kv-change-mark") if changes else None,
         svg("path", d=f"M{now + 0.5} 0V100", class_="kv-now"),
         view_box=f"0 0 {num_moments} {HEIGHT}",
         preserve_aspect_ratio="none",
@@ -65,7 +66,7 @@ def _drawing(strip: Strip, num_moments: int, now: int) -> Element:
     )
 
 
-def _strip(strip: Strip, num_moments: int, now: int) -> Element:
+def _strip(strip: Strip, num_moments: int, now: int, changes: str) -> Element:
     return h(
         "div",
         h(
@@ -74,13 +75,24 @@ def _strip(strip: Strip, num_moments: int, now: int) -> Element:
             h("b", strip.value),
             class_="kv-strip-name",
         ),
-        h("div", _drawing(strip, num_moments, now), h("span", strip.top_label), class_="kv-plot"),
+        h(
+            "div",
+            _drawing(strip, num_moments, now, changes),
+            h("span", strip.top_label),
+            class_="kv-plot",
+        ),
         class_="kv-strip",
     )
 
 
 def strips(
-    entries: Sequence[Strip], *, num_moments: int, now: int, axis: tuple[str, ...], label: str
+    entries: Sequence[Strip],
+    *,
+    num_moments: int,
+    now: int,
+    axis: tuple[str, ...],
+    label: str,
+    changes: Sequence[int] = (),
 ) -> Element:
     """Draw quantities over the same time, one below the other.
 
@@ -90,10 +102,13 @@ def strips(
         now: The moment that is shown.
         axis: Labels of the time axis, evenly spaced from its start to its end.
         label: What the charts show, in words.
+        changes: Moments at which the reader changed something, as dotted lines.
     """
+    lines = "".join(f"M{moment + 0.5} 0V100" for moment in changes)
+    rows = (_strip(entry, num_moments, now, lines) for entry in entries)
     return h(
         "div",
-        h("div", *(_strip(entry, num_moments, now) for entry in entries), class_="kv-strip-rows"),
+        h("div", *rows, class_="kv-strip-rows"),
         h("div", *(h("span", text) for text in axis), class_="kv-scale", aria_hidden="true"),
         class_="kv-strips",
         role="img",

@@ -67,7 +67,10 @@ def _both(gqa: LessonSize70B, mha: LessonSize70B) -> Element:
                 "div",
                 h(
                     "p",
-                    h("span", f"{heads} KV heads ({name}): {size.bytes_per_token // KIB:,} KiB a token"),
+                    h(
+                        "span",
+                        f"{heads} KV heads ({name}): {size.bytes_per_token // KIB:,} KiB a token",
+                    ),
                     h("b", f"{size.conversations} conversations"),
                     class_="kv-strip-name",
                 ),
@@ -79,16 +82,20 @@ def _both(gqa: LessonSize70B, mha: LessonSize70B) -> Element:
 
 def _picture(size: LessonSize70B, mha: LessonSize70B) -> Element:
     words = (
-        f"Four GPUs, each with {format_number(size.weights_bytes / TP_SIZE / GB, 1)} GB of weights and "
-        f"{format_number(max(0, size.pool_bytes) / TP_SIZE / GB, 1)} GB of KV pool. The pools together "
-        f"hold {size.conversations} conversations with {GQA_HEADS} KV heads and "
-        f"{mha.conversations} with {MHA_HEADS}."
+        f"Four GPUs, each with {format_number(size.weights_bytes / TP_SIZE / GB, 1)} GB of "
+        f"weights and {format_number(max(0, size.pool_bytes) / TP_SIZE / GB, 1)} GB of KV pool. "
+        f"The pools together hold {size.conversations} conversations with {GQA_HEADS} KV heads "
+        f"and {mha.conversations} with {MHA_HEADS}."
     )
     gpus = (_gpu(size, number) for number in range(TP_SIZE))
     key = h(
         "ul",
         h("li", swatch(MemoryKind.WEIGHTS), h("span", "weights")),
-        h("li", swatch(MemoryKind.WORKSPACE), h("span", "workspace, CUDA context, NCCL and graph buffers")),
+        h(
+            "li",
+            swatch(MemoryKind.WORKSPACE),
+            h("span", "workspace, CUDA context, NCCL and graph buffers"),
+        ),
         h("li", swatch(MemoryKind.KV_FREE), h("span", "KV pool")),
         h("li", swatch(MemoryKind.UNTOUCHED), h("span", "untouched")),
         class_="kv-key",
@@ -99,10 +106,14 @@ def _picture(size: LessonSize70B, mha: LessonSize70B) -> Element:
         h(
             "div",
             h("div", *gpus, class_="kv-gpus"),
-            h("p", f"One bar = one GPU of 80 GB, to scale; numbers in GB.", class_="kv-note"),
+            h("p", "One bar = one GPU of 80 GB, to scale; numbers in GB.", class_="kv-note"),
             key,
-            h("p", f"The four pools together: {pool} GB. One box = one conversation of "
-              f"{CONVERSATION_TOKENS:,} tokens, to scale.", class_="kv-part-name"),
+            h(
+                "p",
+                f"The four pools together: {pool} GB. One box = one conversation of "
+                f"{CONVERSATION_TOKENS:,} tokens, to scale.",
+                class_="kv-part-name",
+            ),
             _both(size, mha),
             role="img",
             aria_label=words,
@@ -113,6 +124,7 @@ def _picture(size: LessonSize70B, mha: LessonSize70B) -> Element:
 
 def _figures(gqa: LessonSize70B, mha: LessonSize70B) -> tuple[Figure, ...]:
     pool = format_number(max(0, gqa.pool_bytes) / GB, 1)
+    terms = (gqa.requested_bytes, gqa.weights_bytes, gqa.reserved_bytes)
     return (
         Figure(
             "conversations_gqa",
@@ -133,8 +145,7 @@ def _figures(gqa: LessonSize70B, mha: LessonSize70B) -> tuple[Figure, ...]:
             "KV pool of the four GPUs",
             pool,
             "GB",
-            f"{format_number(gqa.requested_bytes / GB)} − {format_number(gqa.weights_bytes / GB, 1)}"
-            f" − {format_number(gqa.reserved_bytes / GB, 1)} GB",
+            " − ".join(format_number(num_bytes / GB, 1) for num_bytes in terms) + " GB",
         ),
     )
 
@@ -165,15 +176,15 @@ def draw(*, reserve: float) -> View:
     mha = size_lesson_70b(num_kv_heads=MHA_HEADS, reserve_bytes=reserve_bytes)
     return View(
         title=(
-            f"The same four GPUs hold {gqa.conversations} long conversations with grouped KV heads, "
-            f"{mha.conversations} without"
+            f"The same four GPUs hold {gqa.conversations} long conversations with grouped KV "
+            f"heads, {mha.conversations} without"
         ),
         picture=_picture(gqa, mha),
         figures=_figures(gqa, mha),
         caption=(
-            "Notice that the pool is the same in both rows: grouping the heads buys no memory, it makes "
-            "each token an eighth of the size. The buffers that NCCL and CUDA graphs take are this "
-            "lesson's assumption; move it to what your server reports."
+            "Notice that the pool is the same in both rows: grouping the heads buys no memory, "
+            "it makes each token an eighth of the size. The buffers that NCCL and CUDA graphs "
+            "take are this lesson's assumption; move it to what your server reports."
         ),
         table=_table(gqa, mha),
         python=(

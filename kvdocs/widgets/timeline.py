@@ -89,20 +89,20 @@ class Timeline:
             "div",
             label,
             value,
-            _buttons(),
             error,
+            _buttons(),
             class_="kv-control",
             data_control=self.name,
-            data_timeline=True,
         )
 
 
-def _button(act: str, sign: str, word: str) -> Element:
+def _button(act: str, sign: str, word: str, *, name: str | None = None) -> Element:
     return h(
         "button",
         h("span", sign, class_="kv-sign", aria_hidden="true"),
         h("span", word, class_="kv-word"),
         type="button",
+        aria_label=name,
         class_="kv-button",
         data_act=act,
     )
@@ -113,8 +113,8 @@ def _buttons() -> Element:
     return h(
         "div",
         _button("play", "▶", "Play"),
-        _button("back", "◀|", "Step back"),
-        _button("forward", "|▶", "Step forward"),
+        _button("back", "◀", "Back", name="Back one step"),
+        _button("forward", "▶", "Forward", name="Forward one step"),
         h("label", h("span", "Speed"), h("select", *speeds, data_act="speed"), class_="kv-speed"),
         class_="kv-transport",
         role="group",

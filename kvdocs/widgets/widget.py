@@ -68,10 +68,11 @@ class Widget:
                 errors[error.name] = str(error)
         return values, errors
 
-    def view(self, **params: str) -> View:
+    def view(self, state: Any = None, /, **params: str) -> View:
         """Draw the widget.
 
         Args:
+            state: The state its last view carried; its start when None.
             **params: Parameter values as text; defaults stand in for those not given.
 
         Raises:
@@ -80,11 +81,13 @@ class Widget:
         values, errors = self.read(self.complete(params))
         for name, message in errors.items():
             raise ParameterError(message, name=name)
-        return self.drawn(values, self.start)
+        return self.drawn(values, state)
 
     def drawn(self, values: Mapping[str, object], state: Any) -> View:
         """Draw values that were read, with the state if the widget has one."""
-        return self.draw(**values) if self.start is None else self.draw(**values, state=state)
+        if self.start is None:
+            return self.draw(**values)
+        return self.draw(**values, state=self.start if state is None else state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def draw(widget: Widget, params: Mapping[str, str], state: Any = None) -> Drawn:
     if errors:
         return Drawn(complete, None, errors)
     try:
-        view = widget.drawn(values, widget.start if state is None else state)
+        view = widget.drawn(values, state)
         return Drawn(complete | dict(view.params), view, {})
     except ParameterError as error:
         return Drawn(complete, None, {error.name: str(error)})

@@ -15,7 +15,7 @@ Examples:
     [('r0', 7223), ('r1', 7082), ('r2', 7206)]
 """
 
-from kvdocs.workload.arrivals import bursts, fixed_rate, poisson
+from kvdocs.workload.arrivals import bursts, fixed_rate, gamma, poisson
 from kvdocs.workload.conversations import conversations
 from kvdocs.workload.files import write_workload
 from kvdocs.workload.lengths import Fixed, Lengths, LogNormal, Uniform
@@ -39,6 +39,7 @@ __all__ = [
     "closed_loop",
     "conversations",
     "fixed_rate",
+    "gamma",
     "independent",
     "poisson",
     "read_trace",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kvdocs.errors import WorkloadError
 from kvdocs.timing.exact import to_grid
-from kvdocs.workload.numbers import draw_exponential
+from kvdocs.workload.numbers import draw_exponential, draw_gamma
 
 
 def poisson(rng: random.Random, *, rate: float, start: float = 0.0) -> Iterator[float]:
@@ -34,6 +34,34 @@ def poisson(rng: random.Random, *, rate: float, start: float = 0.0) -> Iterator[
 def _poisson(rng: random.Random, rate: float, clock: float) -> Iterator[float]:
     while True:
         clock = to_grid(clock + draw_exponential(rng, 1 / rate))
+        yield clock
+
+
+def gamma(rng: random.Random, *, rate: float, burstiness: float) -> Iterator[float]:
+    """Requests whose gaps follow a gamma distribution, as `vllm bench serve --burstiness` makes it.
+
+    Args:
+        rng: Where randomness comes from.
+        rate: Requests per second on average.
+        burstiness: Shape of the distribution: 1 is `poisson`, below that requests come in bunches,
+            above it evenly.
+
+    Raises:
+        WorkloadError: A rate or a burstiness that is not above 0.
+
+    Examples:
+        >>> times = gamma(random.Random(1), rate=10, burstiness=0.5)
+        >>> 0 <= next(times) <= next(times)
+        True
+    """
+    _check(rate=rate, burstiness=burstiness)
+    return _gamma(rng, rate, burstiness)
+
+
+def _gamma(rng: random.Random, rate: float, shape: float) -> Iterator[float]:
+    clock = 0.0
+    while True:
+        clock = to_grid(clock + draw_gamma(rng, shape) / (rate * shape))
         yield clock
 
 

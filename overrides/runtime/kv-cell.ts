@@ -2,13 +2,18 @@
 
 import { asset } from "./build-info";
 import { copyText } from "./copy";
+import { button } from "./dom";
+import { LinkProblem } from "./share/link";
+import { SITE } from "./site";
+import { isRecord } from "./values";
 import type { EditableCell } from "./cells/cell";
 import type * as Cells from "./cells/index";
-import { LinkProblem, textIn } from "./share/link";
+
+const LONGEST_SHARED = 100_000;
 
 /** The reader's texts of a page are kept in localStorage under keys that begin with this. */
 function prefixOf(page: string): string {
-  return `kv:cell:${new URL("../..", import.meta.url).pathname}:${page}:`;
+  return `kv:cell:${SITE.pathname}:${page}:`;
 }
 
 /** Define the element; without it code and output read as they were built. */
@@ -50,20 +55,24 @@ export function defineCell(): void {
       return this.#cell?.text ?? this.dataset.source ?? "";
     }
 
-    /** What a link carries: the code, and which version of the block it is for. */
+    /** What a link to this block carries. */
     sharedState(): unknown {
-      return { code: this.text, key: this.dataset.key ?? "" };
+      return { text: this.text };
     }
 
-    /** Open the editor with a link's code. */
+    /** Show the text that a link carried, without running it; the reader's own is kept. */
     async openState(state: unknown): Promise<void> {
-      const code = textIn(state, "code");
-      if (textIn(state, "key") !== this.dataset.key) {
-        throw new LinkProblem("This block has changed since the link was made; it stands as it was built.");
+      const text = isRecord(state) ? state.text : undefined;
+      if (typeof text !== "string" || text.length > LONGEST_SHARED) {
+        throw new LinkProblem("This link is damaged; the block stands as it was built.");
       }
-      const cell = await this.#attach().catch(() => undefined);
-      if (!cell) throw new LinkProblem("The editor could not be fetched, so the block stands as it was built.");
-      if (this.isConnected) cell.open(code);
+      if (text === this.text) return;
+      try {
+        (await this.#attach()).open(text);
+      } catch (error) {
+        console.warn("kv: the editor did not load.", error);
+        throw new LinkProblem("The editor could not be fetched, so the block stands as it was built.");
+      }
     }
 
     #bar(): HTMLElement {
@@ -72,9 +81,8 @@ export function defineCell(): void {
       const status = document.createElement("p");
       status.className = "kv-cell-status";
       status.setAttribute("role", "status");
-      const edit = button("Edit and run", () => void this.#edit(status));
-      edit.classList.add("kv-cell-edit");
-      bar.append(edit, button("Copy", () => void this.#copy(status)), status);
+      const edit = button("Edit and run", () => void this.#edit(status), "kv-cell-edit");
+      bar.append(edit, button("Copy", () => void this.#copy(status), ""), status);
       return bar;
     }
 
@@ -109,14 +117,6 @@ export function defineCell(): void {
 /** The element as the editor sees it. */
 export interface CellElement extends HTMLElement {
   readonly keyPrefix: string;
-}
-
-function button(label: string, press: () => void): HTMLButtonElement {
-  const element = document.createElement("button");
-  element.type = "button";
-  element.textContent = label;
-  element.addEventListener("click", press);
-  return element;
 }
 
 function hasKeptTexts(prefix: string): boolean {

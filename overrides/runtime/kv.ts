@@ -3,6 +3,7 @@
 import { Intent, waitsForTap } from "./intent";
 import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
+import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
 import { followProgress } from "./progress/index";
 import { Runtime } from "./runtime";
@@ -23,6 +24,7 @@ if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
   defineWidget(runtime, new Intent(runtime));
   defineDrill(runtime);
+  defineTerminal(runtime);
   defineCell();
   defineShareControls();
   completeLibraryWhenLive(runtime);

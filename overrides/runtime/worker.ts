@@ -43,7 +43,10 @@ class Worker implements PythonWorker {
 
   async completeLibrary(): Promise<void> {
     this.#library ??= completeLibrary(this.#running().pyodide);
-    await this.#library;
+    await this.#library.catch((error: unknown) => {
+      this.#library = undefined; // the next one to ask tries again
+      throw error;
+    });
   }
 
   async runBlock(request: BlockRequest, emit: Emit): Promise<Outcome> {

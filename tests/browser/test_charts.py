@@ -67,6 +67,16 @@ def test_on_paper_the_picture_is_there(page: Page, site: SiteServer):
     assert any(svg.is_visible() for svg in page.locator(DRAWN_AT_BUILD).all())
 
 
+def test_on_paper_the_log_is_ink(page: Page, site: SiteServer):
+    page.emulate_media(media="print", color_scheme="light")
+    page.goto(site.url + GALLERY)
+    colours = page.locator(".kv-log samp, .kv-log samp *").evaluate_all(
+        "all => all.map((element) => getComputedStyle(element).color)"
+    )
+    assert len(colours) > 10
+    assert len(set(colours)) == 1, "screen colours on paper"
+
+
 # --- updates ------------------------------------------------------------------------------------
 
 
@@ -100,7 +110,9 @@ def test_a_chart_that_stays_the_same_is_not_drawn_again(page: Page, site: SiteSe
     expect(page.locator(DRAWN_HERE)).to_have_count(1)
     page.locator(DRAWN_HERE).evaluate("svg => { svg.dataset.kept = 'yes' }")
     choose(page, "kv_cache_dtype_b", "fp8")
-    expect(page.locator(".kv-series")).to_contain_text("fp8 cache: does not start")
+    expect(page.locator("kv-widget[name=concurrency] .kv-series")).to_contain_text(
+        "fp8 cache: does not start"
+    )
     expect(page.locator(f"{DRAWN_HERE}[data-kept]")).to_have_count(1)
     choose(page, "kv_cache_dtype_a", "fp8")
     expect(page.locator(f"{DRAWN_HERE}[data-kept]")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Progress in a real browser: noted, shown, kept, carried to another browser, forgotten and undone."""
+"""Progress in a real browser: noted, shown, kept, exported, forgotten and undone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 /** One block with its editor: what its buttons do, what is kept, what the reader is told. */
 
 import { Interrupted } from "../connection";
+import { button, make } from "../dom";
 import type { CellElement } from "../kv-cell";
 import type { Outcome } from "../messages";
 import { Editor } from "./editor";
@@ -13,6 +14,9 @@ import { KeptText } from "./text";
 const ASK_AFTER_MS = 30_000;
 const SILENT_MS = 300;
 const MEGABYTE = 1e6;
+
+/** What this puts into the element. */
+const ADDED = ".cm-editor, .kv-cell-hint, .kv-cell-notes, .kv-cell-output";
 
 /** Cells of the page that are in charge, by element. */
 const cells = new WeakMap<Element, EditableCell>();
@@ -33,8 +37,11 @@ export class EditableCell {
     this.number = Number(element.dataset.number);
     this.#page = element.dataset.page ?? "";
     const html = element.dataset.result === "html";
-    this.#output = new OutputPane(this.number, html, () => this.#tell("Output cleared."));
-    this.#notes = new Notes(this.#bar);
+    this.#output = new OutputPane(this.number, html, () => {
+      this.#tell("Output cleared.");
+      this.#focus();
+    });
+    this.#notes = new Notes(this.#bar, () => this.#focus());
     this.#kept = new KeptText(element, this.#notes, (text) => this.#show(text));
     addEventListener("storage", (event) => this.#kept.heard(event), { signal: this.#closed.signal });
     addEventListener("pagehide", () => this.#kept.flush(), { signal: this.#closed.signal });
@@ -50,14 +57,14 @@ export class EditableCell {
   /** Open the editor in the code's place, and have Python come up meanwhile. */
   edit(): void {
     session.python.warm();
-    if (!this.#editor) this.#open();
+    this.#open();
     this.#editor?.focus();
   }
 
-  /** Have a link's text stand in the editor. */
+  /** Show a text that a link carried; nothing runs. */
   open(text: string): void {
-    if (!this.#editor) this.#open();
-    this.#kept.opened(text);
+    this.#open();
+    this.#kept.adopt(text);
   }
 
   /** The element has left the page. */
@@ -67,6 +74,11 @@ export class EditableCell {
     if (session.running === this) session.python.stop();
     this.#editor?.destroy();
     this.#editor = undefined;
+    for (const added of this.#element.querySelectorAll(ADDED)) added.remove();
+    for (const code of this.#element.querySelectorAll<HTMLElement>(":scope > .highlight")) {
+      code.hidden = false;
+    }
+    this.#element.classList.remove("kv-open");
   }
 
   get #bar(): HTMLElement {
@@ -74,6 +86,7 @@ export class EditableCell {
   }
 
   #open(): void {
+    if (this.#editor) return;
     const hint = this.#hint();
     const name = `Python code of block ${this.number}`;
     this.#editor = new Editor(this.#kept.text, name, hint.id, {
@@ -86,34 +99,29 @@ export class EditableCell {
     this.#element.prepend(this.#editor.element, bar, this.#notes.element);
     bar.after(hint);
     bar.querySelector(".kv-cell-edit")?.replaceWith(...this.#runButtons());
-    bar.querySelector(".kv-cell-status")?.before(this.#button("Reset", () => this.#reset(), "kv-cell-reset"));
+    bar.querySelector(".kv-cell-status")?.before(button("Reset", () => this.#reset(), "kv-cell-reset"));
     this.#element.classList.add("kv-open");
   }
 
   #runButtons(): HTMLElement[] {
-    const run = this.#button("Run", () => void this.run(), "kv-cell-run");
+    const run = button("Run", () => void this.run(), "kv-cell-run");
     run.setAttribute("aria-keyshortcuts", "Control+Enter Meta+Enter");
-    this.#stop = this.#button("Stop", () => this.#stopped(), "kv-cell-stop");
+    this.#stop = button("Stop", () => this.#stopped(), "kv-cell-stop");
     this.#stop.hidden = true;
     return [run, this.#stop];
   }
 
-  #button(label: string, press: () => void, className: string): HTMLButtonElement {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = label;
-    button.className = className;
-    button.addEventListener("click", press);
-    return button;
-  }
-
   #hint(): HTMLElement {
-    const hint = document.createElement("p");
-    hint.className = "kv-cell-hint";
+    const hint = make("p", "kv-cell-hint");
     hint.id = `${this.#element.id}-hint`;
     const run = /mac|iphone|ipad/i.test(navigator.platform) ? "⌘-Enter" : "Ctrl-Enter";
     hint.textContent = `${run} runs. Tab indents; Esc, then Tab leaves the editor.`;
     return hint;
+  }
+
+  /** What had the focus is gone: the first button takes it. */
+  #focus(): void {
+    this.#bar.querySelector<HTMLElement>("button")?.focus({ preventScroll: true });
   }
 
   #show(text: string): void {
@@ -139,6 +147,7 @@ export class EditableCell {
       return;
     }
     this.#kept.flush();
+    this.#notes.clear("link");
     this.#editor?.mark(null);
     this.#output.begin();
     this.#tell("");
@@ -174,9 +183,7 @@ export class EditableCell {
   #hideStop(): void {
     const stop = this.#stop;
     if (!stop) return;
-    if (stop === document.activeElement) {
-      this.#bar.querySelector<HTMLElement>(".kv-cell-run")?.focus();
-    }
+    if (stop === document.activeElement) this.#focus();
     stop.hidden = true;
   }
 

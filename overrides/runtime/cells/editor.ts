@@ -1,6 +1,12 @@
 /** CodeMirror, set up for a short Python block. */
 
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import {
+  defaultKeymap,
+  history,
+  historyKeymap,
+  indentWithTab,
+  isolateHistory,
+} from "@codemirror/commands";
 import { python } from "@codemirror/lang-python";
 import {
   bracketMatching,
@@ -84,7 +90,12 @@ export class Editor {
   set text(text: string) {
     const { doc } = this.#view.state;
     if (doc.toString() === text) return;
-    this.#view.dispatch({ changes: { from: 0, to: doc.length, insert: text } });
+    this.#view.dispatch({
+      changes: { from: 0, to: doc.length, insert: text },
+      selection: { anchor: 0 },
+      annotations: isolateHistory.of("full"),
+      scrollIntoView: true,
+    });
   }
 
   focus(): void {

@@ -90,6 +90,9 @@ class Builder {
       const kept = this.#kept(name.toLowerCase(), value, from);
       if (kept !== undefined) to.setAttribute(name, kept);
     }
+    if (from.classList.contains("kv-chart") && !from.firstElementChild) {
+      to.append(from.getAttribute("aria-label") ?? ""); // charts are drawn in live pictures only
+    }
     if (to.localName === "a" && to.hasAttribute("href")) {
       to.setAttribute("rel", "noopener noreferrer");
       to.setAttribute("target", "_blank");

@@ -3,8 +3,8 @@
 /** A second text beside the reader's own, and where it came from. */
 export interface Other {
   readonly text: string;
-  /** `reset`, `link`: what stood there before; `tab`: another tab wrote it; `lesson`: for an earlier original. */
-  readonly from: "reset" | "tab" | "lesson" | "link";
+  /** `reset` and `link`: it stood there before; `tab`: another tab wrote it; `lesson`: for an earlier original. */
+  readonly from: "reset" | "link" | "tab" | "lesson";
 }
 
 export interface Kept {

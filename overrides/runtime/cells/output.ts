@@ -1,14 +1,15 @@
 /** What a run printed and gave, below what was printed when the page was built. */
 
 import { BUILD } from "../build-info";
+import { button, link, make } from "../dom";
 import type { Outcome, StreamName } from "../messages";
 import { inert } from "./inert";
 
 const NAMES: Record<StreamName, string> = { stdout: "", stderr: "kv-out-stderr" };
 
 export class OutputPane {
-  readonly element = document.createElement("section");
-  readonly #body = document.createElement("div");
+  readonly element = make("section", "kv-cell-output");
+  readonly #body = make("div", "kv-cell-output-body");
   readonly #number: number;
   readonly #printsHtml: boolean;
   #markup = "";
@@ -18,19 +19,14 @@ export class OutputPane {
   constructor(number: number, printsHtml: boolean, cleared: () => void) {
     this.#number = number;
     this.#printsHtml = printsHtml;
-    this.element.className = "kv-cell-output";
     this.element.hidden = true;
     const head = make("div", "kv-cell-output-head");
-    const clear = document.createElement("button");
-    clear.type = "button";
-    clear.textContent = "Clear output";
-    clear.addEventListener("click", () => {
+    const clear = () => {
       this.clear();
       this.element.hidden = true;
       cleared();
-    });
-    head.append(make("p", "kv-cell-output-name", "printed now"), clear);
-    this.#body.className = "kv-cell-output-body";
+    };
+    head.append(make("p", "kv-cell-output-name", "printed now"), button("Clear output", clear, ""));
     Object.assign(this.#body, { tabIndex: 0, role: "region", ariaLabel: `Output of block ${number}` });
     this.element.append(head, this.#body);
   }
@@ -118,21 +114,12 @@ function missing({ package: name, in_library: inLibrary }: Outcome): HTMLElement
     );
     return line;
   }
-  const link = document.createElement("a");
-  link.href = known.url;
-  link.rel = "noopener noreferrer";
-  link.textContent = `${name} ${known.version} for Pyodide ${BUILD.pyodide} (make wheels)`;
+  const wheel = link(known.url, `${name} ${known.version} for Pyodide ${BUILD.pyodide} (make wheels)`);
+  wheel.rel = "noopener noreferrer";
   line.append(
     `This copy of the site was built without ${name}. Whoever builds it can add it: `,
-    link,
+    wheel,
     `. In your own Python: pip install ${name}.`,
   );
   return line;
-}
-
-function make(name: string, className: string, text = ""): HTMLElement {
-  const element = document.createElement(name);
-  if (className) element.className = className;
-  element.textContent = text;
-  return element;
 }

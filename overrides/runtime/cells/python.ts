@@ -90,13 +90,17 @@ export class CellPython extends EventTarget {
 
   #open(): Warm {
     const connection = new Connection(this.#failures);
-    const ready = connection.start((progress) => {
-      if (this.#now?.connection !== connection) return;
-      this.progress = progress;
-      this.dispatchEvent(new Event("progress"));
-    });
+    const ready = connection
+      .start((progress) => {
+        if (this.#now?.connection !== connection) return;
+        this.progress = progress;
+        this.dispatchEvent(new Event("progress"));
+      })
+      .then(() => connection.call(connection.remote.completeLibrary()).catch(() => {}));
     const warm = { connection, ready };
-    ready.catch(() => this.#forget(warm));
+    ready.catch((error: unknown) => {
+      if (!(error instanceof Interrupted)) this.#forget(warm);
+    });
     return warm;
   }
 

@@ -8,8 +8,8 @@ const PAUSE_MS = 400;
 
 const WHERE: Record<Other["from"], string> = {
   reset: "Your text from before the reset is kept.",
+  link: "Your own text from before the link is kept.",
   tab: "Another tab has a different text of this block; both are kept.",
-  link: "Your text from before the link is kept.",
   lesson: "Your text for the earlier version of this block is kept.",
 };
 const UNSAVED =
@@ -52,6 +52,7 @@ export class KeptText {
     if (text === this.#text) return;
     this.#text = text;
     this.#dirty = true;
+    this.#notes.clear("link");
     clearTimeout(this.#timer);
     this.#timer = window.setTimeout(() => this.flush(), PAUSE_MS);
   }
@@ -68,11 +69,11 @@ export class KeptText {
     this.#put(this.#original);
   }
 
-  /** A link brought a text; what the reader has is kept beside it. */
-  opened(text: string): void {
-    if (text === this.#text) return;
+  /** Show a text that a link carried; the reader's own is kept. */
+  adopt(text: string): void {
     if (this.#text !== this.#original) this.#other = { text: this.#text, from: "link" };
     this.#put(text);
+    this.#notes.show("link", "This text came with a link. Nothing of it has run.");
   }
 
   /** Another tab changed storage. */
@@ -81,6 +82,7 @@ export class KeptText {
     const stored = this.#place.read();
     if (!stored || stored.text === this.#text) {
       this.#known = stored?.text;
+      this.#tell();
       return;
     }
     this.#other = { text: stored.text, from: "tab" };
@@ -130,6 +132,7 @@ export class KeptText {
   /** Show the other text, and keep the present one in its stead. */
   #swap(other: Other): void {
     const present = this.#text;
+    this.#notes.clear("link");
     this.#other = present === this.#original ? undefined : { text: present, from: other.from };
     this.#put(other.text);
   }

@@ -1,0 +1,1 @@
+"""The stand-in has no terminal."""
