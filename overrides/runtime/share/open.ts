@@ -53,10 +53,10 @@ function find({ id, of }: Shared): Shareable {
   const named = document.getElementById(id);
   if (isShareable(named) && kindOf(named) === of) return named;
   const [tag = ""] = of.split(" ");
-  const alike = /^kv-[a-z]+$/.test(tag) && tag !== "kv-cell" ? [...document.querySelectorAll(tag)] : [];
+  const alike = /^kv-[a-z]+$/.test(tag) ? [...document.querySelectorAll(tag)] : [];
   const found = alike.find((element): element is Shareable => isShareable(element) && kindOf(element) === of);
   if (found) return found;
-  throw new LinkProblem("This link is for something that is no longer on this page; the page stands as it was built.");
+  throw new LinkProblem("This link is for something that is no longer on this page, or has changed since; the page stands as it was built.");
 }
 
 /** From here on the address names the element, and a reload brings no old text back. */

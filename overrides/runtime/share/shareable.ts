@@ -18,9 +18,12 @@ export function isShareable(element: Element | null): element is Shareable {
   return element instanceof HTMLElement && "sharedState" in element && "openState" in element;
 }
 
-/** What kind of element it is, as links name it: `kv-widget gpu-memory`. */
-export function kindOf(element: Element): string {
-  return [element.localName, element.getAttribute("name") ?? ""].join(" ").trim();
+/**
+ * What an element is, as links name it: `kv-widget gpu-memory`. A block of code has no name; its key
+ * changes with the lesson's code, so that a link never puts old code into another block.
+ */
+export function kindOf(element: HTMLElement): string {
+  return [element.localName, element.getAttribute("name") ?? element.dataset.key ?? ""].join(" ").trim();
 }
 
 /** The nearest element around a control whose state can be shared. */
