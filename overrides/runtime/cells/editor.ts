@@ -139,7 +139,8 @@ function extensions(name: string, describedBy: string, events: EditorEvents) {
     ]),
     EditorView.updateListener.of((update) => {
       if (update.docChanged) events.changed();
-      if (update.docChanged || update.focusChanged) update.view.setTabFocusMode(false);
+      const left = update.focusChanged && !update.view.hasFocus;
+      if (update.docChanged || left) update.view.setTabFocusMode(false);
     }),
     EditorView.contentAttributes.of({
       "aria-label": name,
