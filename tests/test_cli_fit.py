@@ -1,6 +1,7 @@
 """`kvdocs fit` against the lesson's numbers, arithmetic by hand, and public servers."""
 
 import json
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -51,6 +52,25 @@ class TestLesson:
         assert document["kv_bytes_per_token"] == 327_680
         assert document["max_requests"] == 48
         assert document["num_gpus"] == 4
+
+    def test_the_lesson_names_its_context_and_a_real_server_what_is_not_torchs(self, kvdocs):
+        assert "- CUDA context " in kvdocs("fit", "llama-3.1-8b", *LESSON).out
+        assert (
+            "- non-torch (CUDA context, NCCL) " in kvdocs("fit", "llama-3.1-8b", "--gpu", "l4").out
+        )
+
+    def test_a_latent_is_copied_on_every_gpu_and_the_division_is_shown(self, kvdocs):
+        # 61 layers x 576 x 2 B on each of 8 GPUs; 8 times 40 GiB are no more tokens than 40 GiB.
+        words = ("fit", "deepseek-v3", "--gpu", "h200", "-tp", "8", "--kv-cache-memory-bytes")
+        printed = kvdocs(*words, str(40 * GIB)).out
+        assert (
+            "every GPU holds a copy of the latent: a token takes 68.62 KiB on each GPU" in printed
+        )
+        assert re.search(r"memory, each GPU +40 GiB", printed)
+        assert re.search(r"memory, all GPUs +320 GiB", printed)
+        assert re.search(rf"tokens +{40 * GIB // (61 * 576 * 2):,}", printed)
+        plain = kvdocs("fit", "llama-3.1-70b", *LESSON, "-tp", "4").out
+        assert "a copy of the latent" not in plain
 
     def test_llama_70b_on_four_with_an_fp8_cache(self, kvdocs):
         document = kvdocs(

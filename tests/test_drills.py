@@ -16,6 +16,7 @@ from kvdocs.drills.registry import DRILLS, get_drill
 from kvdocs.errors import DrillError, KvdocsError
 from kvdocs.pages import drill
 from kvdocs.units import parse_bytes
+from kvdocs.widgets.registry import get_widget
 
 SEEDS = range(60)
 WIDE = ("</p><script>alert(1)</script>", '<img src=x onerror="alert(1)">')
@@ -379,6 +380,17 @@ class TestWaysOut:
 
     def test_the_server_of_the_page_counts_only_once_it_was_touched(self):
         assert "when you came" in ask("make-it-start", {})["message"]
+
+    def test_every_control_of_the_solution_is_offered_and_starts_the_server(self):
+        offered = {control.name: control for control in get_widget("startup").controls}
+        for seed in SEEDS:
+            posed = get_drill("make-it-start").pose(seed)
+            text = "".join(str(part) for part in posed.drill.solution(posed.params))
+            for flag, value in re.findall(r"--([a-z-]+) ([a-z0-9]+)", text):
+                name = flag.replace("-", "_")
+                assert value in dict(offered[name].options)
+                change = posed.params.controls | {name: value}
+                assert ask("make-it-start", change, seed=seed)["verdict"] == "right"
 
     def test_every_server_that_must_start_refuses_because_of_the_length(self):
         for seed in SEEDS:

@@ -194,6 +194,21 @@ def test_a_full_gpu_is_explained_as_healthy() -> None:
     assert "71.3 GiB of 79.65 GiB" in text(explain(log), "full-gpu-is-healthy")
 
 
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("0.11.0", "at least 71.26 GiB"), ("0.33.0", "about 71.26 GiB")],
+)
+def test_graphs_on_top_of_the_budget_make_the_healthy_figure_a_least(
+    version: str, words: str
+) -> None:
+    log = (
+        f"INFO 11-30 09:00:00 [api_server.py:1] vLLM API server version {version}\n"
+        "Free memory on device (78.6/79.18 GiB) on startup. Desired GPU memory utilization is "
+        "(0.9, 71.26 GiB). "
+    )
+    assert words in text(explain(log), "full-gpu-is-healthy")
+
+
 def test_running_out_of_memory_is_placed_before_or_after_the_pool() -> None:
     oom = (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -352,6 +353,24 @@ def test_indexer_shares_the_group_of_its_latent():
     model = parse_config(config_of("deepseek-ai/DeepSeek-V3.2"))
     pool = capacity(model, 60 * GIB, ServerFlags(tensor_parallel_size=8))
     assert pool.bytes_per_block == 64 * kv_cost(model).bytes_per_token
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "tokens"),
+    [
+        # FLASH_ATTN_MLA takes multiples of 16; FLASHMLA, for fp8, and the sparse backends 64.
+        ("deepseek-ai/DeepSeek-V3", "auto", 16),
+        ("deepseek-ai/DeepSeek-V3", "bfloat16", 16),
+        ("deepseek-ai/DeepSeek-V3", "fp8", 64),
+        ("deepseek-ai/DeepSeek-V3.2", "auto", 64),
+        ("meta-llama/Llama-3.1-8B", "fp8", 16),
+    ],
+)
+def test_the_block_size_is_that_of_hoppers_first_backend(model, dtype, tokens):
+    flags = ServerFlags(tensor_parallel_size=8, kv_cache_dtype=dtype)
+    assert capacity(parse_config(config_of(model)), 60 * GIB, flags).block_size == tokens
+    asked = replace(flags, block_size=128)
+    assert capacity(parse_config(config_of(model)), 60 * GIB, asked).block_size == 128
 
 
 def test_model_without_a_cache_starts_with_one_block():

@@ -8,6 +8,7 @@ import random
 import time
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def report(budget: Budget = BUDGET, *, gpus: int = 1, **flags: object) -> Startu
         model="llama",
         budget=budget,
         capacity=capacity(LLAMA, budget, server),
+        kv_cache_dtype=server.kv_cache_dtype,
         tensor_parallel_size=gpus,
     )
 
@@ -130,6 +132,56 @@ def test_a_server_that_would_not_start_ends_in_its_error(
     assert words in lines[-2]
     assert " ERROR " in lines[-2]
     assert not any("KV cache size" in line for line in lines)
+
+
+def test_the_arguments_name_the_model_twice_as_vllm_serve_does() -> None:
+    # `entrypoints/cli/serve.py`: model = model_tag; api_server_count is None again with one server.
+    lines = write_startup(replace(report(), flags={"max_model_len": 8192}))
+    said = "non-default args: {'model_tag': 'llama', 'model': 'llama', 'max_model_len': 8192}"
+    assert lines[1].endswith(said)
+    several = write_startup(replace(report(), data_parallel_size=2))
+    assert several[1].endswith("{'model_tag': 'llama', 'api_server_count': 2, 'model': 'llama'}")
+    default = write_startup(replace(report(), model="Qwen/Qwen3-0.6B"))
+    assert default[1].endswith("non-default args: {'model_tag': 'Qwen/Qwen3-0.6B'}")
+
+
+def test_the_model_runner_is_v2_and_loads_under_its_name() -> None:
+    lines = write_startup(report(gpus=2))
+    runner = next(place for place, line in enumerate(lines) if "Using V2 Model Runner" in line)
+    loads = [place for place, line in enumerate(lines) if "Model loading took" in line]
+    assert runner < loads[0]
+    assert len(loads) == 2  # V2 logs it on every worker, without `info_once`
+    assert all("[model_runner.py:428] Model loading took 16.0 GiB" in lines[at] for at in loads)
+
+
+def test_only_a_quantised_cache_is_told_before_the_start() -> None:
+    said = (
+        "Using fp8 data type to store kv cache. It reduces the GPU memory footprint and boosts the "
+        "performance. Meanwhile, it may cause accuracy drop without a proper scaling factor"
+    )
+    assert any(line.endswith(said) for line in write_startup(report(kv_cache_dtype="fp8")))
+    for dtype in ("auto", "bfloat16"):
+        assert "to store kv cache" not in "".join(write_startup(report(kv_cache_dtype=dtype)))
+    dynamic = "".join(write_startup(report(kv_cache_dtype="int8_per_token_head")))
+    assert "Dynamic per-token-head scales will be computed at runtime." in dynamic
+
+
+def test_the_context_is_missing_from_the_free_memory_and_not_among_the_consumed() -> None:
+    # 80 GiB, 1 of them context; 72 asked for, 16 of weights, 50 left: so 6 at the peak.
+    summary = next(line for line in write_startup(report()) if "on startup. Desired" in line)
+    assert "Free memory on device (79.0/80.0 GiB) on startup." in summary
+    assert "utilization is (0.9, 72.0 GiB)." in summary
+    assert "Actual usage is 16.0 GiB for consumed memory (weights + non-torch)" in summary
+    assert "6.0 GiB for peak activation, and 0.0 GiB for CUDAGraph memory." in summary
+    within, whole = 50 * GIB - 150 * 2**20, (79 - 22) * GIB - 150 * 2**20
+    assert f"`--kv-cache-memory={within}` (49.85 GiB) to fit into requested memory" in summary
+    assert f"`--kv-cache-memory={whole}` (56.85 GiB) to fully utilize gpu memory" in summary
+
+
+def test_a_server_that_starts_never_prints_less_free_than_it_asks_for() -> None:
+    tight = replace(BUDGET, utilization=0.995)
+    summary = next(line for line in write_startup(report(tight)) if "on startup. Desired" in line)
+    assert "(79.6/80.0 GiB) on startup. Desired GPU memory utilization is (0.995, 79.6" in summary
 
 
 def test_too_little_free_memory_is_refused_before_the_weights_load() -> None:

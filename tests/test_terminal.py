@@ -332,16 +332,28 @@ def test_a_benchmark_watched_or_not_has_the_same_result():
 
 def test_more_than_the_pool_holds_waits():
     result = play(SERVE, "vllm bench serve --num-prompts 200 --random-input-len 8000")
-    waiting = int(re.search(r"Peak requests waiting: +(\d+)", result.out)[1])
-    running = int(re.search(r"Peak requests running: +(\d+)", result.out)[1])
+    notes = said(result, Kind.NOTE)
+    waiting = int(re.search(r"# Peak requests waiting: +(\d+)", notes)[1])
+    running = int(re.search(r"# Peak requests running: +(\d+)", notes)[1])
     assert waiting > 100
     assert running <= 407_712 // 8000  # 50 requests of 8,000 tokens fill the pool
-    assert re.search(r"Peak KV cache usage: +(9\d|100)\.\d%", result.out)
+    assert re.search(r"# Peak KV cache usage: +(9\d|100)\.\d%", notes)
+
+
+def test_a_benchmark_prints_in_vllms_columns_and_nothing_the_real_one_would_not():
+    result = play(SERVE, "vllm bench serve --num-prompts 5")
+    rows = [line for line in result.out.splitlines() if not line.startswith("-")]
+    # `benchmarks/serve.py`: "{:<40} {:<10}", and headings centred in 50 dashes.
+    assert all(re.fullmatch(r".{40} \S+", line) for line in rows)
+    headings = [line for line in result.out.splitlines() if line.startswith("-")]
+    assert {len(line) for line in headings} == {50}
+    assert not re.search(r"waiting|cache usage|Preemptions", result.out)
+    assert all(line.startswith("# ") for line in said(result, Kind.NOTE).splitlines())
 
 
 def test_no_more_than_max_concurrency_are_under_way():
     result = play(SERVE, "vllm bench serve --num-prompts 60 --max-concurrency 7")
-    assert re.search(r"Peak concurrent requests: +7\n", result.out)
+    assert re.search(r"Peak concurrent requests: +7\.00\n", result.out)
 
 
 def test_a_shared_prefix_is_found_in_the_cache():
@@ -369,7 +381,7 @@ def test_requests_longer_than_the_server_takes_fail():
         f"{SERVE} --max-model-len 2048", "vllm bench serve --num-prompts 3 --input-len 4000"
     )
     assert re.search(r"Failed requests: +3\n", result.out)
-    assert "maximum context length is 2048 tokens" in result.out
+    assert "maximum context length is 2048 tokens" in said(result, Kind.NOTE)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,17 @@ class CatalogModel:
         return nested
 
     @property
+    def is_text_part(self) -> bool:
+        """Whether the whole model has more than the text model that is counted, such as vision.
+
+        Examples:
+            >>> from kvdocs.catalog import get_model
+            >>> get_model("gemma-3-12b-it").is_text_part, get_model("phi-4").is_text_part
+            (True, False)
+        """
+        return "text_config" in self.config
+
+    @property
     def num_parameters_rounded(self) -> int:
         """Parameters to three digits, as people quote them and as the lesson reckons.
 

@@ -11,13 +11,13 @@ from kvdocs.catalog import get_gpu
 from kvdocs.cli import REFUSED, weights
 from kvdocs.cli.fit_output import Answer, print_answer, to_document
 from kvdocs.cli.inputs import CONFIG_OR_MODEL, Subject, load_subject, only_one_stdin
-from kvdocs.cli.numbers import amount_of_memory
+from kvdocs.cli.numbers import amount_of_memory, human_bytes
 from kvdocs.cli.output import print_json
 from kvdocs.cli.parser import Parser, argument, nearest
 from kvdocs.errors import FlagError, UsageError
 from kvdocs.flags import CURRENT_VERSION, ServerFlags, flag_names, parse_flags
 from kvdocs.gpu import Gpu
-from kvdocs.model import kv_cost
+from kvdocs.model import KVCost, LayerKind, kv_cost
 from kvdocs.scenario import LESSON
 from kvdocs.sizing import (
     LESSON_UTILIZATION,
@@ -177,7 +177,8 @@ def _answer(question: Question) -> Answer:
         tensor_parallel_size=flags.tensor_parallel_size,
         pipeline_parallel_size=flags.pipeline_parallel_size,
     )
-    notes = (*model.notes, *cost.notes, *question.weights.notes, *low.notes, *_gpu_notes(question))
+    notes = (*model.notes, *cost.notes, *question.weights.notes, *low.notes)
+    notes = (*notes, *_copy_notes(question, cost), *_gpu_notes(question))
     return Answer(
         name=question.subject.name,
         gpu=question.gpu,
@@ -190,6 +191,21 @@ def _answer(question: Question) -> Answer:
         high=high,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _copy_notes(question: Question, cost: KVCost) -> tuple[str, ...]:
+    """Say that tensor parallelism does not divide a latent, so that the division is right."""
+    flags = question.flags
+    copies = flags.tensor_parallel_size // flags.decode_context_parallel_size
+    if copies == 1 or not question.subject.model.group(LayerKind.LATENT):
+        return ()
+    size = human_bytes(cost.bytes_per_token_per_gpu)
+    who = "every GPU holds" if flags.decode_context_parallel_size == 1 else f"{copies} GPUs hold"
+    note = (
+        f"{who} a copy of the latent: a token takes {size} on each GPU that holds it, so the "
+        "tokens follow from the memory of each GPU, not of all"
+    )
+    return (note,)
 
 
 def _gpu_notes(question: Question) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from kvdocs.cli.numbers import human_bytes
 from kvdocs.cli.output import bad, doubtful, good, heading, indent, print_notes, table
@@ -14,6 +14,8 @@ from kvdocs.gpu import Gpu
 from kvdocs.model import KVCost
 from kvdocs.sizing import Budget, BudgetRange, Capacity
 from kvdocs.units import format_bytes, format_number
+
+_NON_TORCH: Final = {"real": "non-torch (CUDA context, NCCL)", "lesson": "CUDA context"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,7 @@ def _budget_rows(answer: Answer) -> list[list[str]]:
         _row(answer, f"  {low.utilization:g} of {total}", lambda budget: budget.requested_bytes),
         _row(answer, "- weights", lambda budget: budget.weights_bytes),
         _row(answer, "- activation peak", lambda budget: budget.activation_bytes),
-        _row(answer, "- CUDA context", lambda budget: budget.non_torch_bytes),
+        _row(answer, f"- {_NON_TORCH[answer.profile]}", lambda budget: budget.non_torch_bytes),
     ]
     if low.cuda_graph_bytes or answer.budget.high.cuda_graph_bytes:
         graphs = "- CUDA graphs and buffers"
@@ -174,6 +176,9 @@ def _capacity_rows(answer: Answer) -> list[list[str]]:
         (f"{at_once} at once", lambda end: format_number(end.max_concurrency)),
         ("longest request that fits", lambda end: f"{end.max_model_len_that_fits:,}"),
     ]
+    if answer.flags.world_size > 1:
+        each = "memory, each GPU"
+        rows.insert(0, (each, lambda end: _memory(answer, end.kv_pool_bytes_per_gpu)))
     if answer.low.replicas > 1:
         rows.insert(0, ("copies of the server, each with", lambda end: f"{end.replicas}"))
     ends = [answer.low, answer.high] if answer.is_range else [answer.low]

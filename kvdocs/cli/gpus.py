@@ -10,7 +10,8 @@ from kvdocs.cli.output import print_json, table
 from kvdocs.cli.parser import Parser
 from kvdocs.units import format_bytes, format_number
 
-_HEADER = ("gpu", "name", "as sold", "nvidia-smi", "CUDA", "bandwidth", "bf16", "fp8")
+_BF16 = "bf16 (fp16 where there is none)"
+_HEADER = ("gpu", "name", "as sold", "nvidia-smi", "CUDA", "bandwidth", _BF16, "fp8")
 
 
 def add_arguments(parser: Parser) -> None:

@@ -18,7 +18,7 @@ _HEADER = (
     "in the window",
     "per sequence",
     "context",
-    "parameters",
+    "text parameters",
     "weights",
 )
 

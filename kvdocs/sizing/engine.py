@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 DEFAULT_BLOCK_SIZE: Final = 16
 """Tokens per block (vLLM 0.33.0 `vllm/config/cache.py`, `DEFAULT_BLOCK_SIZE`)."""
-_MLA_BLOCK_SIZE: Final = 64
-"""Tokens per block FlashMLA prefers (Hopper); other MLA backends take 32 or 128."""
+_FLASHMLA_BLOCK_SIZE: Final = 64
+"""Tokens per block of the backends that Hopper has for an fp8 or a sparse latent."""
+_SIXTEEN_BIT: Final = ("auto", "float16", "bfloat16")
 _MLA_ALIGNMENT: Final = 128
 _SPEC_KINDS: Final = {
     LayerKind.FULL: SpecKind.FULL,
@@ -175,11 +176,9 @@ def _block_size(
     notes: list[str] = []
     size = flags.block_size
     if size is None:
-        size = _MLA_BLOCK_SIZE if latent else DEFAULT_BLOCK_SIZE
+        size = _latent_block_size(model, flags) if latent else DEFAULT_BLOCK_SIZE
         if latent:
-            notes.append(
-                f"block size {size} is FlashMLA's (Hopper); other MLA backends take 32 or 128"
-            )
+            notes.append(_latent_note(size))
     state = max((spec.state_bytes for spec in specs), default=0)
     attention = [spec.token_bytes for spec in specs if spec.kind != SpecKind.MAMBA]
     if not state or not attention:
@@ -192,6 +191,29 @@ def _block_size(
             "smaller than a recurrent state"
         )
     return max(size, raised), tuple(notes)
+
+
+def _latent_block_size(model: Model, flags: ServerFlags) -> int:
+    """Tokens per block of a latent cache on Hopper.
+
+    Source: vLLM 0.33.0 `vllm/platforms/cuda.py`, `_get_backend_priorities`: FLASH_ATTN_MLA comes
+    first and keeps the default, of which it takes every multiple of 16
+    (`vllm/v1/attention/backends/mla/flashattn_mla.py`; `vllm/v1/attention/backend.py`,
+    `get_preferred_block_size`). It takes neither an fp8 cache, which falls to FLASHMLA, nor a
+    sparse one, which falls to FLASH_ATTN_MLA_SPARSE or FLASHMLA_SPARSE: all three take 64.
+    """
+    sparse = any(group.indexer_bytes_per_token for group in model.group(LayerKind.LATENT))
+    plain = resolve_cache_dtype(model, flags.kv_cache_dtype) in _SIXTEEN_BIT
+    return DEFAULT_BLOCK_SIZE if plain and not sparse else _FLASHMLA_BLOCK_SIZE
+
+
+def _latent_note(size: int) -> str:
+    """What other GPUs would take (the same source, for models without sparse attention)."""
+    backend = "FLASH_ATTN_MLA" if size == DEFAULT_BLOCK_SIZE else "FlashMLA and its kin"
+    return (
+        f"block size {size} is what {backend} takes on Hopper; a B200 takes 32 (FLASHINFER_MLA), "
+        "other GPUs 16 (TRITON_MLA)"
+    )
 
 
 def _hybrid_manager(model: Model, flags: ServerFlags) -> bool:

@@ -2,9 +2,21 @@
 
 Only the lines about memory and capacity; pure, without clock or chance: the caller gives the time
 of the first line, and each later line stands a plausible while after it. Templates, file names and
-line numbers: vLLM 0.33.0, `logger.py`, `entrypoints/common/startup.py`,
-`v1/worker/gpu_model_runner.py`, `v1/worker/gpu_worker.py`, `v1/worker/utils.py`,
+line numbers: vLLM 0.33.0, `logger.py`, `entrypoints/common/startup.py`, `config/cache.py`,
+`v1/worker/gpu/model_runner.py` (Model Runner V2, the default: `config/vllm.py`,
+`use_v2_model_runner`), `v1/worker/gpu_worker.py`, `v1/worker/utils.py`,
 `v1/core/kv_cache_utils.py`, `v1/core/kv_cache_planning.py`, `v1/engine/core.py`.
+
+Where the context stands: 0.33.0 looks at the free memory after the CUDA context and NCCL are there
+(`gpu_worker.py`, `init_device`), so a context is missing from the free memory and in no other
+figure. A `Budget` counts it inside the share, as older versions did. The memory for the cache and
+what was asked for are printed as the budget has them; a server of 0.33.0 that arrives at both must
+have spent the same in between. So the lines say: free is the total less the context, consumed
+are the weights alone, and the peak is what remains of the share, the workspace and as much again as
+the context. The suggestions follow from these as in vLLM.
+
+CUDA graphs: their lines stand where the budget counts graphs. A budget with none is that of a
+server with `--enforce-eager`.
 """
 
 from __future__ import annotations
@@ -20,10 +32,14 @@ from kvdocs.units import MIB, format_gib_as_vllm
 
 VERSION: Final = "0.33.0"
 """The version imitated."""
+DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
+"""What vLLM 0.33.0 serves when no model is named (`vllm/config/model.py`, ModelConfig)."""
 _ADVICE_BUFFER: Final = 150 * MIB
 _API_SERVER: Final = "APIServer pid=1"
 _ENGINE: Final = "EngineCore pid=118"
 _FIRST_WORKER_PID: Final = 153
+_NOT_QUANTIZED: Final = ("auto", "float16", "bfloat16")
+"""Cache dtypes of which vLLM says nothing (`v1/kv_cache_interface.py`, `get_kv_quant_mode`)."""
 _FIRST_LINE: Final = datetime(2026, 11, 30, 9, 0)  # noqa: DTZ001  # a log line names no zone
 _PLACES: Final = {
     "Add ": "kv_cache_planning.py:537",
@@ -43,8 +59,11 @@ class StartupReport:
         budget: How one GPU is divided.
         capacity: What the pool then holds, or why the server refuses.
         flags: Flags that are not at their default, by vLLM's field names.
+        kv_cache_dtype: The cache dtype in use, a checkpoint's own in the place of `auto`.
         tensor_parallel_size: GPUs; above one, workers print under their own names.
-        free_bytes: Free on the GPU before this server starts; all of it when None.
+        data_parallel_size: Engines, and as many API servers.
+        free_bytes: Free on the GPU when vLLM looks, its own context already there; when None, all
+            but that context, and no less than the share asked for.
         started: Time of the first line.
         load_seconds: How long the weights took.
     """
@@ -53,15 +72,20 @@ class StartupReport:
     budget: Budget
     capacity: Capacity
     flags: Mapping[str, object] = field(default_factory=dict)
+    kv_cache_dtype: str = "auto"
     tensor_parallel_size: int = 1
+    data_parallel_size: int = 1
     free_bytes: float | None = None
     started: datetime = _FIRST_LINE
     load_seconds: float = 12.5
 
     @property
     def free_at_start(self) -> float:
-        """Free before this server takes anything, in bytes."""
-        return self.budget.total_bytes if self.free_bytes is None else self.free_bytes
+        """Free before the weights are loaded, in bytes."""
+        if self.free_bytes is not None:
+            return self.free_bytes
+        total = self.budget.total_bytes
+        return max(total - self.budget.non_torch_bytes, min(total, self.budget.requested_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +129,7 @@ def write_startup(report: StartupReport) -> tuple[str, ...]:
         ...     activation_bytes=5 * 2**30, non_torch_bytes=2**30)
         >>> pool = capacity(llama, budget, ServerFlags(max_model_len=8192))
         >>> lines = write_startup(StartupReport(model="llama", budget=budget, capacity=pool))
-        >>> print(lines[3][:59], lines[3][59:], sep=chr(10))
+        >>> print(lines[4][:59], lines[4][59:], sep=chr(10))
         (EngineCore pid=118) INFO 11-30 09:00:41 [gpu_worker.py:772
         ] Available KV cache memory: 50.0 GiB
     """
@@ -140,12 +164,44 @@ def _all_workers(report: StartupReport, place: str, text: str, after: float) -> 
 
 
 def _opening(report: StartupReport) -> list[_Line]:
+    """What is said before the weights are loaded."""
     served = f"vLLM server version {VERSION}, serving model {report.model}"
-    flags = {"model": report.model, **report.flags}
-    return [
+    lines = [
         _Line(_API_SERVER, "startup.py:40", served, 0),
-        _Line(_API_SERVER, "startup.py:96", f"non-default args: {flags}", 0.2),
+        _Line(_API_SERVER, "startup.py:96", f"non-default args: {_arguments(report)}", 0.2),
     ]
+    if report.kv_cache_dtype not in _NOT_QUANTIZED:
+        lines.append(_Line(_API_SERVER, *_cache_dtype(report.kv_cache_dtype), 3))
+    return [*lines, _Line(_worker(report), "gpu_worker.py:513", "Using V2 Model Runner", 14)]
+
+
+def _arguments(report: StartupReport) -> dict[str, object]:
+    """The arguments that differ from their defaults, in vLLM's order of the first three.
+
+    `vllm serve` puts the model, which is given by its place, under its flag too. It fills in the
+    number of API servers, and clears it again where there is one
+    (`entrypoints/cli/serve.py`, `ServeSubcommand.cmd`).
+    """
+    servers = {"api_server_count": report.data_parallel_size}
+    return {
+        "model_tag": report.model,
+        **(servers if report.data_parallel_size > 1 else {}),
+        **({"model": report.model} if report.model != DEFAULT_MODEL else {}),
+        **report.flags,
+    }
+
+
+def _cache_dtype(dtype: str) -> tuple[str, str]:
+    """Place and text of the line about a quantised cache (`config/cache.py`)."""
+    text = (
+        f"Using {dtype} data type to store kv cache. It reduces the GPU memory footprint and "
+        "boosts the performance. "
+    )
+    if dtype.endswith("_per_token_head"):
+        scales = "Dynamic per-token-head scales will be computed at runtime."
+        return "cache.py:477", text + scales
+    warning = "Meanwhile, it may cause accuracy drop without a proper scaling factor"
+    return "cache.py:484", text + warning
 
 
 def _profiling(report: StartupReport) -> list[_Line]:
@@ -156,17 +212,13 @@ def _profiling(report: StartupReport) -> list[_Line]:
         f"Model loading took {format_gib_as_vllm(budget.weights_bytes)} GiB memory and "
         f"{report.load_seconds:.6f} seconds"
     )
-    lines = [_Line(worker, "gpu_model_runner.py:5088", took, loaded)]
+    lines = _all_workers(report, "model_runner.py:428", took, loaded)
     if budget.kv_cache_memory_bytes is not None:
         text = _memory_by_flag(report, budget.kv_cache_memory_bytes)
         return [*lines, *_all_workers(report, "gpu_worker.py:676", text, loaded + 12)]
-    graphs = budget.cuda_graph_bytes
-    if graphs:
-        text = f"Estimated CUDA graph memory: {graphs / 2**30:.2f} GiB total"
-        lines.append(_Line(worker, "gpu_model_runner.py:6409", text, loaded + 11))
     text = f"Available KV cache memory: {format_gib_as_vllm(budget.kv_bytes)} GiB"
     lines.append(_Line(worker, "gpu_worker.py:772", text, loaded + 12))
-    if graphs:
+    if budget.cuda_graph_bytes:
         lines += _all_workers(report, "gpu_worker.py:787", _graph_note(budget), loaded + 12)
     return lines
 
@@ -218,7 +270,8 @@ def _running(report: StartupReport) -> list[_Line]:
     graphs = report.budget.cuda_graph_bytes
     if graphs:
         text = f"Graph capturing finished in 7 secs, took {graphs / 2**30:.2f} GiB"
-        lines.append(_Line(_worker(report), "gpu_model_runner.py:6516", text, after + 8))
+        lines += _all_workers(report, "model_runner.py:1163", text, after + 8)
+        lines += _all_workers(report, "gpu_worker.py:1003", _graph_pool(graphs), after + 8)
     if report.budget.kv_cache_memory_bytes is None:
         lines += _all_workers(report, "gpu_worker.py:1066", _summary(report), after + 8)
     took = (
@@ -233,11 +286,23 @@ def _running(report: StartupReport) -> list[_Line]:
     return lines
 
 
+def _graph_pool(graphs: float) -> str:
+    """What the graphs took beside what was expected: the budget knows one figure for both."""
+    size = format_gib_as_vllm(graphs)
+    return (
+        f"CUDA graph pool memory: {size} GiB (actual), {size} GiB (estimated), difference: 0.0 GiB "
+        "(0.0%)."
+    )
+
+
 def _summary(report: StartupReport) -> str:
-    """The budget after CUDA graphs are captured, with the flag that would replace it."""
+    """The budget after CUDA graphs are captured, with the flag that would replace it.
+
+    Consumed and peak as the module says: what the budget has as context is in the peak.
+    """
     budget, gib = report.budget, format_gib_as_vllm
-    consumed = budget.weights_bytes + budget.non_torch_bytes
-    peak = budget.activation_bytes + budget.cuda_graph_bytes
+    consumed = budget.weights_bytes
+    peak = budget.spent_bytes - consumed
     spent = consumed + peak + budget.cuda_graph_bytes + _ADVICE_BUFFER
     within = round(budget.requested_bytes - spent)
     whole = round(report.free_at_start - spent)

@@ -1,6 +1,7 @@
 """The result of a benchmark as a table, with vLLM's names of the figures.
 
-Figures and names: vLLM's `vllm/benchmarks/serve.py`; the last group is the server's own.
+Figures, names and columns: vLLM 0.33.0 `vllm/benchmarks/serve.py`, `benchmark`. What only the
+server knows, and why a request failed, the real tool does not print: those are notes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kvdocs.server.records import FinishReason, RequestRecord
+from kvdocs.terminal.output import Kind, Piece
 from kvdocs.terminal.served import BenchRun
 
 _NAMES: Final = {
@@ -18,29 +20,39 @@ _NAMES: Final = {
     "itl": ("ITL", "time between two tokens"),
     "e2el": ("E2EL", "time to the last token"),
 }
-_WIDTH: Final = 33
+_NAME_WIDTH: Final = 40
+_WIDTH: Final = 50
 
 
-def table(run: BenchRun) -> str:
-    """Lay the result out.
+def result(run: BenchRun) -> tuple[Piece, ...]:
+    """Lay the result out: the tool's table, and the lesson's notes on it.
 
     Args:
         run: A benchmark that has ended.
     """
+    pieces = [Piece(Kind.OUT, _table(run), wide=True)]
+    refused = next((record.refusal for record in run.records if record.refusal), "")
+    if refused:
+        pieces.append(Piece(Kind.NOTE, f"# first failure: {refused}"))
+    if run.samples:
+        pieces.append(Piece(Kind.NOTE, _pool(run), wide=True))
+    return tuple(pieces)
+
+
+def _table(run: BenchRun) -> str:
     good = [record for record in run.records if record.reason is FinishReason.LENGTH]
     lines = [*_summary(run, good)]
     for metric in run.bench.percentile_metrics:
         lines += _latency(metric, run, good)
-    lines += _pool(run)
     return "\n".join(lines)
 
 
 def _row(name: str, value: str) -> str:
-    return f"{name:<{_WIDTH}}{value:>9}"
+    return f"{name:<{_NAME_WIDTH}} {value}"
 
 
 def _heading(text: str) -> str:
-    return f"-- {text}"
+    return f"{text:-^{_WIDTH}}"
 
 
 def _summary(run: BenchRun, good: Sequence[RequestRecord]) -> list[str]:
@@ -63,12 +75,10 @@ def _summary(run: BenchRun, good: Sequence[RequestRecord]) -> list[str]:
         ("Total generated tokens:", f"{output}"),
         ("Request throughput (req/s):", f"{len(good) * per_second:.2f}"),
         ("Output token throughput (tok/s):", f"{output * per_second:.2f}"),
-        ("Peak concurrent requests:", f"{_peak(good)}"),
+        ("Peak concurrent requests:", f"{_peak(good):.2f}"),
         ("Total token throughput (tok/s):", f"{(prompt + output) * per_second:.2f}"),
     ]
-    refused = next((record.refusal for record in run.records if record.refusal), "")
-    lines = [_row(name, value) for name, value in rows]
-    return [*lines, f"first failure: {refused}"] if refused else lines
+    return [_row(name, value) for name, value in rows]
 
 
 def _peak(records: Iterable[RequestRecord]) -> int:
@@ -140,16 +150,15 @@ def _at(counted: dict[float, int], index: int) -> float:
     return max(counted)
 
 
-def _pool(run: BenchRun) -> list[str]:
+def _pool(run: BenchRun) -> str:
+    """What the server's own figures were meanwhile."""
     samples = run.samples
-    if not samples:
-        return []
     first, last = samples[0].preemptions, samples[-1].preemptions
     lost = sum(record.num_preemptions for record in run.records)
-    return [
-        _heading("on the server meanwhile"),
-        _row("Peak requests running:", f"{max(sample.running for sample in samples)}"),
-        _row("Peak requests waiting:", f"{max(sample.waiting for sample in samples)}"),
-        _row("Peak KV cache usage:", f"{max(s.kv_cache_usage for s in samples):.1%}"),
-        _row("Preemptions:", f"{max(lost, last - first)}"),
-    ]
+    rows = (
+        ("# Peak requests running:", f"{max(sample.running for sample in samples)}"),
+        ("# Peak requests waiting:", f"{max(sample.waiting for sample in samples)}"),
+        ("# Peak KV cache usage:", f"{max(s.kv_cache_usage for s in samples):.1%}"),
+        ("# Preemptions:", f"{max(lost, last - first)}"),
+    )
+    return "\n".join(["# on the server meanwhile", *(_row(*row) for row in rows)])

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final
 
 from kvdocs.catalog import CatalogModel, get_gpu, get_model
 from kvdocs.errors import FlagError
 from kvdocs.flags import ServerFlags, parse_flags
 from kvdocs.gpu import Gpu
+from kvdocs.model.cost import resolve_cache_dtype
 from kvdocs.scenario import weights_bytes
 from kvdocs.sizing import (
     Budget,
@@ -23,11 +25,10 @@ from kvdocs.sizing import (
     lesson_budget,
 )
 from kvdocs.startup_log import StartupReport, refusal, write_startup
+from kvdocs.startup_log.writer import DEFAULT_MODEL
 from kvdocs.terminal.machine import MORNING, Machine, Server
 from kvdocs.units import GIB, format_bytes, format_gib_as_vllm
 
-DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
-"""What vLLM 0.33.0 serves when no model is named (`vllm/config/model.py`, ModelConfig)."""
 DEFAULT_PORT: Final = 8000
 PID: Final = 118
 """Process id of the engine, as `kvdocs.startup_log` writes it."""
@@ -77,20 +78,20 @@ class Plan:
             return self.budget.requested_bytes
         return self.budget.spent_bytes + self.capacity.kv_pool_bytes_per_gpu
 
-    def report(self, started: float, free_bytes: float) -> StartupReport:
-        """What its start-up log is written from.
+    def report(self, started: float) -> StartupReport:
+        """What its start-up log is written from, on GPUs that are empty.
 
         Args:
             started: When it starts, in seconds on the machine's clock.
-            free_bytes: What is free on each GPU then.
         """
         return StartupReport(
             model=self.name,
             budget=self.budget,
             capacity=self.capacity,
             flags=non_default(self.flags),
+            kv_cache_dtype=resolve_cache_dtype(self.entry.model, self.flags.kv_cache_dtype),
             tensor_parallel_size=self.flags.tensor_parallel_size,
-            free_bytes=free_bytes,
+            data_parallel_size=self.flags.data_parallel_size,
             started=Machine(clock=started).time if started else MORNING,
             load_seconds=self.load_seconds,
         )
@@ -109,7 +110,7 @@ class Plan:
                 "torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of "
                 f"{capacity} GiB."
             )
-        text = refusal(self.report(0.0, self.budget.total_bytes))
+        text = refusal(self.report(0.0))
         return text and f"ValueError: {text}"
 
     @property
@@ -123,7 +124,7 @@ class Plan:
         Args:
             started: When it starts, in seconds on the machine's clock.
         """
-        lines = write_startup(self.report(started, self.budget.total_bytes))
+        lines = write_startup(self.report(started))
         if self.budget.weights_bytes > self.budget.total_bytes:
             return _out_of_memory(lines, self.refusal or "")
         return tuple(line.replace(f":{DEFAULT_PORT}", f":{self.port}") for line in lines)
@@ -133,7 +134,8 @@ def _out_of_memory(lines: tuple[str, ...], error: str) -> tuple[str, ...]:
     """A start that ends while the weights are loaded, before anything is measured."""
     failed, why, after = lines[-3:]
     prefix = why[: why.index("ValueError: ")]
-    return (*lines[:2], failed, prefix + error, after)
+    opening = takewhile(lambda line: "Model loading took" not in line, lines)
+    return (*opening, failed, prefix + error, after)
 
 
 def plan_of(machine: Machine, server: Server) -> Plan:

@@ -11,6 +11,7 @@ from kvdocs.catalog import CatalogModel, get_gpu, get_model, gpu_ids
 from kvdocs.errors import CatalogError, ConfigError, FlagError, ParameterError
 from kvdocs.flags import ServerFlags, parse_flags
 from kvdocs.html import Element, h, svg
+from kvdocs.model.cost import resolve_cache_dtype
 from kvdocs.scenario import LESSON, weights_bytes
 from kvdocs.sizing import (
     Budget,
@@ -48,8 +49,16 @@ _ALIASES: Final = {
 _STARTERS: Final = ("serve", "vllm.entrypoints.openai.api_server")
 _KEY_LINES: Final = ("KV cache size:", "Available KV cache memory:", "ValueError:", "Auto-fit")
 _ROUND: Final = (
-    "a workspace of 1.5 GB and a CUDA context of 1 GB are the lesson's round numbers (and 1.5 GB of"
-    " buffers on each of several GPUs); a real server measures its own"
+    "a workspace of 1.5 GB and a CUDA context of 1 GB are the lesson's round numbers; a real server"
+    " measures its own"
+)
+_NO_GRAPHS: Final = (
+    "the lesson's round numbers leave CUDA graphs out, as with --enforce-eager; a real server"
+    " captures them unless told not to"
+)
+_BUFFERS: Final = (
+    "on each of several GPUs 1.5 GB stand for NCCL's buffers and CUDA graphs together; the log"
+    " prints all of them as CUDA graphs"
 )
 
 
@@ -82,7 +91,9 @@ class Server:
             budget=self.budget,
             capacity=self.capacity,
             flags=_non_default(self.flags),
+            kv_cache_dtype=resolve_cache_dtype(self.entry.model, self.flags.kv_cache_dtype),
             tensor_parallel_size=self.flags.tensor_parallel_size,
+            data_parallel_size=self.flags.data_parallel_size,
         )
         return write_startup(report)
 
@@ -266,7 +277,8 @@ def _comparison(server: Server) -> Element:
 
 
 def _notes(server: Server) -> Element:
-    notes = [_ROUND, *server.capacity.notes]
+    graphs = _BUFFERS if server.budget.cuda_graph_bytes else _NO_GRAPHS
+    notes = [_ROUND, graphs, *server.capacity.notes]
     if server.flags.quantization:
         notes.append("the weights are counted as they are released, whatever --quantization says")
     if server.flags.data_parallel_size > 1:

@@ -57,9 +57,9 @@ def _draw(rng: random.Random) -> Refuse:
 
 def _question(p: Refuse) -> str:
     return (
-        f"With the controls above, make the server of {short_name(p.model)} refuse to start "
-        "because one request of the maximum length does not fit; its error must name a longest "
-        f"length of at most {p.most:,} tokens."
+        f"With the controls of the picture above, make the server of {short_name(p.model)} refuse "
+        "to start because one request of the maximum length does not fit; its error must name a "
+        f"longest length of at most {p.most:,} tokens."
     )
 
 
@@ -101,7 +101,7 @@ def _misconceptions(p: Refuse) -> Iterator[Misconception]:
     yield Misconception(
         "another model",
         {"command": command_for("Qwen/Qwen3-8B")},
-        f"Asked is {short_name(p.model)}: serve `{p.model}`.",
+        f"Asked is {short_name(p.model)}: write `{command_for(p.model)}` as the command line.",
         other_model,
     )
     yield Misconception(
@@ -131,7 +131,7 @@ def _hints(p: Refuse) -> tuple[str, ...]:
     return (
         f"The model promises {model_len:,} tokens unless told otherwise. Make the pool smaller.",
         "Two controls do that: a smaller `--gpu-memory-utilization`, or a smaller GPU.",
-        f"On the lesson's GPU, try `--gpu-memory-utilization {share}`.",
+        f"On the lesson's GPU, set `--gpu-memory-utilization` to {share}.",
     )
 
 
@@ -141,8 +141,9 @@ def _solution(p: Refuse) -> tuple[str | Element, ...]:
     held = server.capacity
     return (
         (
-            f"For example `vllm serve {p.model} --gpu-memory-utilization "
-            f"{controls['gpu_memory_utilization']}` on the lesson's GPU:"
+            f"For example with `{command_for(p.model)}` as the command line, "
+            f"`--gpu-memory-utilization` at {controls['gpu_memory_utilization']} and the other "
+            "controls as they were:"
         ),
         working(
             (format_bytes(held.kv_pool_bytes_per_gpu, "GiB"), "left for the pool"),
@@ -167,4 +168,4 @@ REFUSE: Final = Drill(
     hints=_hints,
     solution=_solution,
 )
-"""Bring the terminal to a refusal because of the length."""
+"""Bring the picture of the start to a refusal because of the length."""

@@ -30,6 +30,12 @@ def _bytes(entry: CatalogModel) -> int:
     return cost.bytes_per_token + cost.window_bytes_per_token
 
 
+def _size(entry: CatalogModel, digits: int = 1) -> str:
+    """Parameters in words; of the text model, where that is not the whole."""
+    part = " in its text model" if entry.is_text_part else ""
+    return f"{entry.num_parameters / 1e9:.{digits}f} billion parameters{part}"
+
+
 @dataclass(frozen=True, slots=True)
 class SmallerCache:
     """A model to beat, by its catalogue id."""
@@ -89,10 +95,9 @@ def _describe(p: SmallerCache, reached: Reached) -> str:
     entry = _chosen(reached)
     if entry is None:
         return "The picture shows a pasted config; choose a model of the list."
-    size = f"{entry.num_parameters / 1e9:.1f} billion parameters"
     kib = format_bytes(_bytes(entry), "KiB", 1)
     return (
-        f"{entry.id} has {size} and takes {kib} a token; {p.name} has "
+        f"{entry.id} has {_size(entry)} and takes {kib} a token; {p.name} has "
         f"{p.entry.num_parameters / 1e9:.1f} billion and takes "
         f"{format_bytes(_bytes(p.entry), 'KiB', 1)}."
     )
@@ -151,7 +156,7 @@ def _solution(p: SmallerCache) -> tuple[str | Element, ...]:
     lines = (
         (
             f"{format_bytes(_bytes(entry), 'KiB', 1)} a token",
-            f"{entry.id}, {entry.num_parameters / 1e9:.0f} billion parameters",
+            f"{entry.id}, {_size(entry, 0)}",
         )
         for entry in beating[:4]
     )

@@ -21,7 +21,7 @@ from kvdocs.drills.lesson.terminal_state import (
 from kvdocs.drills.prose import working
 from kvdocs.html import Element
 from kvdocs.scenario import LESSON
-from kvdocs.widgets.startup import Server
+from kvdocs.widgets.startup import LENGTHS, Server
 
 
 class Way(StrEnum):
@@ -118,8 +118,8 @@ def _question(p: Refused) -> str:
     held = p.server.capacity
     return (
         f"{_place(p)} refuses: it promises {held.max_model_len:,} tokens, and at most "
-        f"{held.max_model_len_that_fits:,} would fit. Make it start. There are several ways; any "
-        "of them counts."
+        f"{held.max_model_len_that_fits:,} would fit. Make it start with the controls of the "
+        "picture above. There are several ways; any of them counts."
     )
 
 
@@ -184,7 +184,10 @@ def _hints(p: Refused) -> tuple[str, ...]:
     return (
         "Either the promise becomes smaller, or a token does, or the pool becomes larger.",
         f"The longest that fits is {p.server.capacity.max_model_len_that_fits:,} tokens.",
-        "Three controls, each enough: `--max-model-len`, `--kv-cache-dtype fp8`, the GPU.",
+        (
+            "Each of these controls is enough: `--max-model-len`, `--kv-cache-dtype`, "
+            "`--tensor-parallel-size`, or another GPU."
+        ),
     )
 
 
@@ -195,11 +198,14 @@ def _fits(controls: Mapping[str, str]) -> str:
 
 def _solution(p: Refused) -> tuple[str | Element, ...]:
     most = p.server.capacity.max_model_len_that_fits
-    length = {**p.controls, "command": f"{command_for(p.model)} --max-model-len {most}"}
+    length = str(max(offered for offered in LENGTHS if offered <= most))
     return (
-        "Each of these is enough alone:",
+        "Each of these controls is enough alone:",
         working(
-            (f"--max-model-len {most}", f"{_fits(length)}: a smaller promise"),
+            (
+                f"--max-model-len {length}",
+                f"{_fits({**p.controls, 'max_model_len': length})}: a smaller promise",
+            ),
             (
                 "--kv-cache-dtype fp8",
                 f"{_fits({**p.controls, 'kv_cache_dtype': 'fp8'})}: smaller tokens",
@@ -209,7 +215,11 @@ def _solution(p: Refused) -> tuple[str | Element, ...]:
                 f"{_fits({**p.controls, 'tensor_parallel_size': '2'})}: a second GPU",
             ),
         ),
-        "A larger GPU or a larger share of it does what a second one does.",
+        (
+            f"Up to {most:,} tokens may be typed in the command line, or `--max-model-len` set to "
+            "the longest that fits. A larger GPU or a larger share of it does what a second one "
+            "does."
+        ),
     )
 
 

@@ -125,7 +125,7 @@ def _printed_solution(p: Printed) -> tuple[str | Element, ...]:
     token = _token_bytes(p.server)
     bf16 = format_bytes(p.plain.bytes_per_token(), "KiB")
     told = (
-        "Half of it: so this cache is in fp8, which no line but that of the flags would have told."
+        "Half of it: so this cache is in fp8, which these three lines do not name."
         if p.kv_cache_dtype
         else "The same: so this cache is in bf16."
     )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ADVICE_BUFFER: Final = 150 * MIB
 """Kept off the two `--kv-cache-memory` suggestions (`v1/worker/gpu_worker.py`)."""
+GRAPHS_COUNTED: Final = (0, 20, 2)
+"""First version that takes CUDA graphs out of the budget by default
+(`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`); a log without a version counts as older."""
 _TERM_WORDS: Final = {
     "weights_bytes": "weights",
     "consumed_bytes": "consumed",
@@ -210,9 +213,17 @@ def full_gpu(facts: Facts) -> Iterator[Finding]:
     elif budget and not facts.has("free-below-desired"):
         yield Finding(
             "full-gpu-is-healthy",
-            f"nvidia-smi will show about {gib(budget.middle)} in use from the start on, "
+            f"nvidia-smi will show {_shown(facts, budget)} in use from the start on, "
             "idle or not: the pool is claimed before the first request.",
         )
+
+
+def _shown(facts: Facts, budget: Interval) -> str:
+    """What nvidia-smi will show: what was asked for, and graphs where they are not in it."""
+    told = facts.last("gpu_memory_utilization_without_graphs") is not None
+    if told or facts.version >= GRAPHS_COUNTED:
+        return f"about {gib(budget.middle)}"
+    return f"at least {gib(budget.middle)} (before 0.20.2, CUDA graphs come on top)"
 
 
 def graphs(facts: Facts) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kvdocs.errors import FlagError
 from kvdocs.terminal.bench import parse_bench
-from kvdocs.terminal.bench_table import table
+from kvdocs.terminal.bench_table import result
 from kvdocs.terminal.command import Call
 from kvdocs.terminal.machine import Load, Machine, Server
 from kvdocs.terminal.output import Kind, Piece, Result, fail, out
@@ -99,7 +99,7 @@ def _send(call: Call, words: tuple[str, ...]) -> Result:
         return Result(machine)
     done = past.run(index)
     later = replace(machine, clock=done.ended or machine.clock)
-    return Result(reported(later, index), (Piece(Kind.OUT, table(done), wide=True),))
+    return Result(reported(later, index), result(done))
 
 
 def with_load(machine: Machine, load: Load) -> Machine:
@@ -150,7 +150,7 @@ def report_ended(machine: Machine) -> tuple[Machine, tuple[Piece, ...]]:
         if done.ended is not None and done.ended <= machine.clock:
             words = " ".join(server.loads[index].words)
             pieces.append(Piece(Kind.OUT, f"[{index + 1}]+  Done    vllm bench serve {words}"))
-            pieces.append(Piece(Kind.OUT, table(done), wide=True))
+            pieces += result(done)
             machine = reported(machine, index)
     return machine, tuple(pieces)
 
