@@ -1,5 +1,5 @@
 /**
- * Python's memory with the package imported and every widget drawn once, as one gzip file.
+ * Python's memory with the package imported and its parts used once, as one gzip file.
  *
  * Restoring it takes a quarter of the time of starting Python. The two Pyodide options behind it
  * (`_makeSnapshot`, `_loadSnapshot`) are not a stable interface: the version is pinned, and each
@@ -15,6 +15,7 @@ import { loadPyodide } from "pyodide";
 import { applyDifference, onceInstantiated, startingFrom } from "./memory.js";
 
 const WARM = readFileSync(new URL("warm.py", import.meta.url), "utf8");
+const EVERYTHING = readFileSync(new URL("everything.py", import.meta.url), "utf8");
 /** The packages of the Pyodide distribution that the site serves itself: none. */
 export const LOCK = {
   info: JSON.parse(readFileSync(fileURLToPath(import.meta.resolve("pyodide/pyodide-lock.json")))).info,
@@ -26,23 +27,23 @@ const LARGEST_MEMORY = 64 * 2 ** 20;
 const LARGEST_BLOCK = 4 * 2 ** 20;
 const SMALLEST_BLOCK = 16;
 
-/** Hash input: a change of this file, memory.js or warm.py makes a new snapshot. */
+/** Hash input: a change of this file, memory.js or the two scripts makes a new snapshot. */
 export const RECIPE = [import.meta.url, new URL("memory.js", import.meta.url)]
   .map((url) => readFileSync(fileURLToPath(url), "utf8"))
-  .concat(WARM)
+  .concat(WARM, EVERYTHING)
   .join();
 
 /** Make a snapshot of Python with these sources, stamped with `build`; returns it and its size unpacked. */
 export async function makeSnapshot(sources, build) {
-  const { pyodide, firstMemory, holdMemory } = await startHoldable();
+  const { pyodide, firstMemory, holdMemory, freeMemory } = await startHoldable();
   writeSources(pyodide, sources);
-  const drawn = draw(pyodide);
+  runApart(pyodide, WARM, "warm.py");
   pyodide.globals.set("__kv_build__", build);
   pyodide.runPython("import gc; gc.collect()");
   const memory = pyodide._module.HEAPU8.length;
   if (memory > LARGEST_MEMORY) {
     throw new Error(
-      `Python's memory grew to ${memory} bytes while the widgets were drawn; at most ` +
+      `Python's memory grew to ${memory} bytes while it was warmed up; at most ` +
         `${LARGEST_MEMORY} go into a snapshot. Import or draw less in overrides/runtime/warm.py.`,
     );
   }
@@ -51,6 +52,8 @@ export async function makeSnapshot(sources, build) {
   const snapshot = pyodide.makeMemorySnapshot();
   applyDifference(snapshot, firstMemory);
   const packed = gzipSync(snapshot, { level: 9 });
+  freeMemory();
+  const drawn = runApart(pyodide, EVERYTHING, "everything.py");
   await check(packed, build, drawn, sources);
   return { packed, memory };
 }
@@ -59,7 +62,7 @@ export async function makeSnapshot(sources, build) {
 async function check(packed, build, drawn, sources) {
   const pyodide = await startRestored(gunzipSync(packed), sources);
   if (pyodide.globals.get("__kv_build__") !== build) throw new Error("the snapshot lost its stamp");
-  if (draw(pyodide) !== drawn) {
+  if (runApart(pyodide, EVERYTHING, "everything.py") !== drawn) {
     throw new Error("Python restored from the snapshot draws other pictures than a plain start");
   }
 }
@@ -106,7 +109,12 @@ async function startHoldable() {
     lockFileContents: LOCK,
     createPyodideModule: (settings) => createModule(keepHold(settings)),
   });
-  return { pyodide, firstMemory, holdMemory: () => (held = true) };
+  return {
+    pyodide,
+    firstMemory,
+    holdMemory: () => (held = true),
+    freeMemory: () => (held = false),
+  };
 }
 
 /** Overwrite freed memory with zeros: what was there is of no use and compresses badly. */
@@ -130,9 +138,10 @@ function writeSources(pyodide, sources) {
   }
 }
 
-function draw(pyodide) {
+/** Run a script in a namespace of its own; returns the value of its last line. */
+function runApart(pyodide, script, filename) {
   const namespace = pyodide.toPy({});
-  const drawn = pyodide.runPython(WARM, { globals: namespace, filename: "warm.py" });
+  const value = pyodide.runPython(script, { globals: namespace, filename });
   namespace.destroy();
-  return drawn;
+  return value;
 }
