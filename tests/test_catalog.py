@@ -253,6 +253,12 @@ def test_a_gpu_is_plausible(gpu):
         assert gpu.dense_fp8_flops == pytest.approx(2 * gpu.dense_bf16_flops, rel=0.02)
 
 
+def test_the_lessons_h100_and_the_board_it_rounds_have_one_fp8_figure():
+    # NVIDIA's datasheet: 3,958 TFLOPS with sparsity, so 1,979 without.
+    rates = {get_gpu(name).dense_fp8_flops for name in ("lesson-h100-80gb", "h100", "h200")}
+    assert rates == {3958e12 / 2}
+
+
 def test_links_have_their_names_speed():
     assert get_link("ethernet-100").bytes_per_s == 100e9 / 8
     assert get_link("ib-ndr").bytes_per_s == 400e9 / 8

@@ -398,4 +398,6 @@ def test_gpus_json_and_table_agree(kvdocs):
     rows = {row["id"]: row for row in kvdocs("gpus", "--json").document}
     assert rows["lesson-h100-80gb"]["memory_bytes"] == 80_000_000_000
     assert rows["rtx-4090-24gb"]["nvidia_smi_memory_bytes"] == 24564 * 2**20
-    assert len(kvdocs("gpus").out.splitlines()) == 2 + len(rows)
+    printed = kvdocs("gpus").out
+    assert len(printed.splitlines()) == 2 + len(rows)
+    assert "bf16 (fp16 where there is none)" in printed  # T4 and V100

@@ -386,11 +386,21 @@ class TestWaysOut:
         for seed in SEEDS:
             posed = get_drill("make-it-start").pose(seed)
             text = "".join(str(part) for part in posed.drill.solution(posed.params))
-            for flag, value in re.findall(r"--([a-z-]+) ([a-z0-9]+)", text):
+            ways = re.findall(r"--([a-z-]+) ([a-z0-9]+)", text)
+            names = ["max-model-len", "kv-cache-dtype", "tensor-parallel-size"]
+            assert [flag for flag, _ in ways] == names
+            for flag, value in ways:
                 name = flag.replace("-", "_")
                 assert value in dict(offered[name].options)
                 change = posed.params.controls | {name: value}
                 assert ask("make-it-start", change, seed=seed)["verdict"] == "right"
+
+    def test_parameters_of_a_model_with_vision_are_said_to_be_its_text_models(self):
+        shown = {"model": "google/gemma-3-12b-it"}  # 12.2 billion with its vision tower
+        told = ask("larger-model-smaller-cache", shown)["message"]
+        assert "11.8 billion parameters in its text model" in told
+        plain = ask("larger-model-smaller-cache", {"model": "microsoft/phi-4"})["message"]
+        assert "14.7 billion parameters and" in plain
 
     def test_every_server_that_must_start_refuses_because_of_the_length(self):
         for seed in SEEDS:

@@ -37,6 +37,17 @@ def test_the_lessons_server_starts_with_the_lessons_figures():
     assert line + "3.11x" in printed()
 
 
+def test_the_log_and_the_notes_agree_on_cuda_graphs():
+    text = printed()
+    assert "leave CUDA graphs out, as with --enforce-eager" in text
+    assert "0.0 GiB for CUDAGraph memory" in text
+    assert "Graph capturing" not in text
+    several = printed(tensor_parallel_size="2")
+    assert "as with --enforce-eager" not in several
+    assert "the log prints all of them as CUDA graphs" in several
+    assert "Graph capturing finished in 7 secs, took 1.40 GiB" in several
+
+
 def test_too_little_memory_is_refused_with_the_longest_that_fits():
     # 0.4 x 80e9 - 18.56e9 = 13.44e9 B: 6,408 blocks of 2 MiB, one of them never handed out.
     shown = figures(gpu_memory_utilization="0.4")

@@ -1,7 +1,8 @@
 """What a `vllm serve` comes to on this machine: its flags, its memory, whether it starts.
 
 Everything is computed by `kvdocs.sizing` from the words typed, in the lesson's round numbers (a
-workspace of 1.5 GB, a CUDA context of 1 GB). Nothing of it is kept in the machine's state.
+workspace of 1.5 GB, a CUDA context of 1 GB; one GPU's CUDA graphs are left out, as with
+`--enforce-eager`). Nothing of it is kept in the machine's state.
 """
 
 from __future__ import annotations
