@@ -61,7 +61,9 @@ def test_without_scripts_the_page_reads_whole(browser: Browser, site: SiteServer
             picture = widget.locator(".kv-picture [role=img]").first
             assert picture.bounding_box()["height"] > 20
             assert len(picture.get_attribute("aria-label")) > 40
-            view = get_widget(widget.get_attribute("name")).view()
+            params = json.loads(widget.get_attribute("data-params"))
+            state = json.loads(widget.get_attribute("data-state") or "null")
+            view = get_widget(widget.get_attribute("name")).view(state, **params)
             for shown in view.figures:
                 expect(widget.locator(f"[data-figure={shown.name}]")).to_have_text(shown.value)
             expect(widget.locator(".kv-controls")).to_be_hidden()
