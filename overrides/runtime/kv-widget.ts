@@ -102,7 +102,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
       if (!this.#form || !this.isConnected) return;
       prepareCharts(this);
       const state = isRecord(shared) ? shared.state : undefined;
-      const answer = await runtime.update(this.getAttribute("name") ?? "", params, state ?? this.#state);
+      const answer = await runtime.update(this.getAttribute("name") ?? "", params, state);
       if (answer.html === null) throw new LinkProblem(refusal(answer.errors));
       this.#player?.pause();
       this.#wanted = false;

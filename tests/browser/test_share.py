@@ -112,9 +112,17 @@ def test_a_link_to_a_widget_opens_its_state_and_gives_the_same_link(
     expect(opened.locator(".kv-title")).to_have_text(view.title)
     assert opened.locator(".kv-python").text_content() == view.python
     assert in_view(opened)
-    ident, of, state = content_of(link_of(opened))
+    link = link_of(opened)
+    ident, of, state = content_of(link)
     assert (ident, of) == (name, f"kv-widget {name}")
     assert {key: state["params"][key] for key in params} == params
+    assert ("state" in state) is (widget.start is not None)
+    if "state" in state:  # a running simulation: its own link tells what was changed when
+        page.goto("about:blank")
+        page.goto(link)
+        settled(page)
+        for figure in view.figures:
+            expect(opened.locator(f"[data-figure={figure.name}]")).to_have_text(figure.value)
 
 
 @pytest.mark.parametrize("name", DRILLS)
@@ -214,7 +222,7 @@ def test_a_link_to_code_keeps_the_readers_own_text(page: Page, site: SiteServer)
     page.goto("about:blank")
     page.goto(link)
     expect(editor(page)).to_have_text("theirs = 1")
-    expect(block(page)).to_contain_text("Your text from before the link is kept.")
+    expect(block(page)).to_contain_text("Your own text from before the link is kept.")
     block(page).get_by_role("button", name="Show it").click()
     expect(editor(page)).to_have_text("mine = 1")
 
