@@ -22,11 +22,10 @@ site: setup browser ## Build the site into site/
 	@$(BIN)/mkdocs build --clean
 
 test: setup check site chromium ## Run every check and test: unit, docs, browser
-	$(SAY) "Tests: package, docs, Pyodide under Node, Chromium against the built site"
-	@$(BIN)/python -m pytest --markdown-docs --doctest-modules tests kvdocs docs README.md CONTRIBUTING.md
-
-new-lesson: setup ## Make a new step's page: make new-lesson STEP=12 PART=4 TITLE="…"
-	@$(BIN)/python overrides/new_lesson.py
+	$(SAY) "Tests: package, docs, Pyodide under Node"
+	@$(BIN)/python -m pytest --quiet --markdown-docs --doctest-modules --ignore tests/browser tests kvdocs docs README.md CONTRIBUTING.md
+	$(SAY) "Tests: Chromium against the built site"
+	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/browser
 
 check: lint types ## Lint and check types, Python and TypeScript
 

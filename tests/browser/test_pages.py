@@ -117,44 +117,31 @@ def test_page_changes_keep_the_same_python(page: Page, site: SiteServer):
 
 
 @every_page
-def test_no_request_leaves_the_site(
-    context: BrowserContext, page: Page, site: SiteServer, path: str
+def test_a_live_page_keeps_to_itself_and_axe_finds_nothing(
+    browser: Browser, site: SiteServer, path: str
 ):
+    said: list[str] = []
     urls: list[str] = []
-    context.on("request", lambda request: urls.append(request.url))
-    page.goto(site.url + path)
-    settles(page)
+    with browser.new_context(color_scheme="light", reduced_motion="reduce") as context:
+        context.on("request", lambda request: urls.append(request.url))
+        page = context.new_page()
+        page.on("console", lambda line: said.append(f"{line.type}: {line.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.goto(site.url + path)
+        settles(page)
+        page.evaluate(
+            "document.querySelectorAll('.md-content details').forEach(d => d.open = true)"
+        )
+        page.add_script_tag(path=AXE)
+        for scheme in ("default", "slate"):
+            page.evaluate("s => document.body.setAttribute('data-md-color-scheme', s)", scheme)
+            found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+            assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == [], scheme
+    assert [line for line in said if line.startswith(("error", "warning"))] == []
     assert [url for url in urls if not url.startswith((site.url, "data:", "blob:"))] == []
 
 
-@every_page
-def test_the_console_stays_quiet(page: Page, site: SiteServer, path: str):
-    said: list[str] = []
-    page.on(
-        "console",
-        lambda message: said.append(message.text) if message.type in {"error", "warning"} else None,
-    )
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto(site.url + path)
-    settles(page)
-    assert said == []
-
-
 # --- everyone -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@every_page
-def test_axe_finds_nothing(browser: Browser, site: SiteServer, path: str, scheme: str):
-    with browser.new_context(color_scheme=scheme, reduced_motion="reduce") as context:
-        page = context.new_page()
-        page.goto(site.url + path)
-        settles(page)
-        for fold in page.locator(".md-content details").all():
-            fold.evaluate("fold => { fold.open = true }")
-        page.add_script_tag(path=AXE)
-        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
-        assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
 
 
 def test_the_keyboard_alone_does_everything_on_step_1(page: Page, site: SiteServer):
