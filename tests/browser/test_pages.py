@@ -29,7 +29,10 @@ def figure(page: Page, name: str):
 
 
 def settles(page: Page) -> None:
-    """Wait until the page is as live as it gets: one without widgets starts nothing."""
+    """Wait until the page is as live as it gets: one without widgets starts nothing.
+
+    Python starts when a widget is near.
+    """
     if page.locator("kv-widget").count():
         page.locator("kv-widget").first.scroll_into_view_if_needed()
         is_live(page)
