@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kvdocs.catalog import CatalogModel, get_gpu, get_model
+from kvdocs.errors import FlagError
 from kvdocs.flags import ServerFlags
 from kvdocs.gpu import Gpu
 from kvdocs.model import KVCost, kv_cost, parse_config
 from kvdocs.sizing import Budget, Capacity, capacity, lesson_budget
 from kvdocs.sizing.budget import LESSON_TENSOR_PARALLEL_BYTES
 from kvdocs.timing import RooflineTimer, Weights
+from kvdocs.units import GIB, format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,4 +230,40 @@ def lesson_timer(
     )
     return RooflineTimer(
         model=entry.model, weights=weights, gpu=get_gpu(gpu), kv_cache_dtype=kv_cache_dtype
+    )
+
+
+def started_budget(entry: CatalogModel, card: Gpu, flags: ServerFlags) -> Budget:
+    """The lesson's budget of a server that is started with these flags.
+
+    Args:
+        entry: The model.
+        card: Each of its GPUs; vLLM takes its share of the memory CUDA reports.
+        flags: The server's flags.
+
+    Raises:
+        FlagError: More weights are to be offloaded than there are.
+
+    Examples:
+        >>> flags = ServerFlags(gpu_memory_utilization=0.9)
+        >>> started_budget(get_model(LESSON.model), get_gpu(LESSON.gpu), flags).kv_bytes
+        53440000000
+    """
+    lesson = lesson_budget(
+        card,
+        weights_bytes=weights_bytes(entry),
+        tensor_parallel_size=flags.world_size,
+        utilization=flags.gpu_memory_utilization,
+    )
+    weights = lesson.weights_bytes - flags.cpu_offload_gb * GIB
+    if weights < 0:
+        raise FlagError(
+            f"--cpu-offload-gb {flags.cpu_offload_gb:g} is more than the weights on each GPU, "
+            f"{format_bytes(lesson.weights_bytes, 'GiB')}"
+        )
+    return replace(
+        lesson,
+        total_bytes=card.total_memory_bytes,
+        weights_bytes=weights,
+        kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
     )

@@ -17,18 +17,17 @@ from kvdocs.errors import FlagError
 from kvdocs.flags import ServerFlags, parse_flags
 from kvdocs.gpu import Gpu
 from kvdocs.model.cost import resolve_cache_dtype
-from kvdocs.scenario import weights_bytes
+from kvdocs.scenario import started_budget
 from kvdocs.sizing import (
     Budget,
     Capacity,
     capacity,
     default_max_num_batched_tokens,
-    lesson_budget,
 )
 from kvdocs.startup_log import StartupReport, refusal, write_startup
 from kvdocs.startup_log.writer import DEFAULT_MODEL
 from kvdocs.terminal.machine import MORNING, Machine, Server
-from kvdocs.units import GIB, format_bytes, format_gib_as_vllm
+from kvdocs.units import format_gib_as_vllm
 
 DEFAULT_PORT: Final = 8000
 PID: Final = 118
@@ -172,7 +171,7 @@ def make_plan(gpu: str, words: tuple[str, ...]) -> Plan:
     entry = get_model(name.removeprefix("./").removeprefix(_MODELS_FOLDER).rstrip("/"))
     card = get_gpu(gpu)
     flags = replace(flags, model=name)
-    budget = _budget(entry, card, flags)
+    budget = started_budget(entry, card, flags)
     batch = default_max_num_batched_tokens(card, flags)
     return Plan(
         entry=entry,
@@ -183,27 +182,6 @@ def make_plan(gpu: str, words: tuple[str, ...]) -> Plan:
         capacity=capacity(entry.model, budget, flags, max_num_batched_tokens=batch),
         served_name=option(words, "--served-model-name") or name,
         port=_port(words),
-    )
-
-
-def _budget(entry: CatalogModel, card: Gpu, flags: ServerFlags) -> Budget:
-    lesson = lesson_budget(
-        card,
-        weights_bytes=weights_bytes(entry),
-        tensor_parallel_size=flags.world_size,
-        utilization=flags.gpu_memory_utilization,
-    )
-    weights = lesson.weights_bytes - flags.cpu_offload_gb * GIB
-    if weights < 0:
-        raise FlagError(
-            f"--cpu-offload-gb {flags.cpu_offload_gb:g} is more than the weights on each GPU, "
-            f"{format_bytes(lesson.weights_bytes, 'GiB')}"
-        )
-    return replace(
-        lesson,
-        total_bytes=card.total_memory_bytes,
-        weights_bytes=weights,
-        kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
     )
 
 

@@ -12,18 +12,17 @@ from kvdocs.errors import CatalogError, ConfigError, FlagError, ParameterError
 from kvdocs.flags import ServerFlags, parse_flags
 from kvdocs.html import Element, h, svg
 from kvdocs.model.cost import resolve_cache_dtype
-from kvdocs.scenario import LESSON, weights_bytes
+from kvdocs.scenario import LESSON, started_budget
 from kvdocs.sizing import (
     Budget,
     Capacity,
     capacity,
     default_max_num_batched_tokens,
-    lesson_budget,
 )
 from kvdocs.sizing.engine import need_of
 from kvdocs.sizing.plan import blocks_per_request
 from kvdocs.startup_log.writer import StartupReport, write_startup
-from kvdocs.units import GIB, format_bytes, format_number
+from kvdocs.units import format_bytes, format_number
 from kvdocs.widgets.controls import Choice, Range, Text
 from kvdocs.widgets.memory import MemoryKind
 from kvdocs.widgets.view import Figure, Table, View
@@ -124,7 +123,7 @@ def start(command: str, *, gpu: str = LESSON.gpu, quick: Mapping[str, str] | Non
     rest = tuple(_without_model(typed, flags.model))
     entry = get_model(model)
     flags = replace(flags, model=model)
-    memory = _budget(entry, gpu, flags)
+    memory = started_budget(entry, get_gpu(gpu), flags)
     batch = default_max_num_batched_tokens(get_gpu(gpu), flags)
     held = capacity(entry.model, memory, flags, max_num_batched_tokens=batch)
     blocks = blocks_per_request(held.grouping.groups, need_of(flags, batch), held.max_model_len)
@@ -174,28 +173,6 @@ def _without_model(words: list[str], model: str) -> list[str]:
     at = words.index(model)
     first = at - 1 if at and words[at - 1] == "--model" else at
     return [*words[:first], *words[at + 1 :]]
-
-
-def _budget(entry: CatalogModel, gpu: str, flags: ServerFlags) -> Budget:
-    card = get_gpu(gpu)
-    lesson = lesson_budget(
-        card,
-        weights_bytes=weights_bytes(entry),
-        tensor_parallel_size=flags.world_size,
-        utilization=flags.gpu_memory_utilization,
-    )
-    weights = lesson.weights_bytes - flags.cpu_offload_gb * GIB
-    if weights < 0:
-        raise FlagError(
-            f"--cpu-offload-gb {flags.cpu_offload_gb:g} is more than the weights on each GPU,"
-            f" {format_bytes(lesson.weights_bytes, 'GiB')}"
-        )
-    return replace(
-        lesson,
-        total_bytes=card.total_memory_bytes,
-        weights_bytes=weights,
-        kv_cache_memory_bytes=flags.kv_cache_memory_bytes,
-    )
 
 
 def _non_default(flags: ServerFlags) -> dict[str, object]:
