@@ -14,7 +14,7 @@ for module in ("json", "math", "random", "traceback"):
 
 as_written = SourceFileLoader.source_to_code
 # A page shows no docstrings, and they are a good part of what would be downloaded.
-SourceFileLoader.source_to_code = lambda _, data, path, **__: compile(
+SourceFileLoader.source_to_code = lambda _, data, path, **__: compile(  # type: ignore[method-assign]
     data, path, "exec", dont_inherit=True, optimize=2
 )
 
@@ -31,4 +31,4 @@ for held in gc.get_objects():
     if isinstance(held, _lru_cache_wrapper) and held.__module__.startswith("kvdocs."):
         held.cache_clear()
 
-SourceFileLoader.source_to_code = as_written
+SourceFileLoader.source_to_code = as_written  # type: ignore[method-assign]
