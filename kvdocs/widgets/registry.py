@@ -1,45 +1,37 @@
-"""All widgets by name."""
+"""All widgets by name. Widget `block-map` is `BLOCK_MAP` of the module `block_map`."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from kvdocs.by_name import ByName
 from kvdocs.errors import KvdocsError
-from kvdocs.widgets.block_map import BLOCK_MAP
-from kvdocs.widgets.bytes_per_token import BYTES_PER_TOKEN
-from kvdocs.widgets.concurrency import CONCURRENCY
-from kvdocs.widgets.decode_reads import DECODE_READS
-from kvdocs.widgets.gpu_memory import GPU_MEMORY
-from kvdocs.widgets.heads import HEADS
-from kvdocs.widgets.length_tail import LENGTH_TAIL
-from kvdocs.widgets.preemption import PREEMPTION
-from kvdocs.widgets.prefix_tree import PREFIX_TREE
-from kvdocs.widgets.recompute import RECOMPUTE
-from kvdocs.widgets.server_load import SERVER_LOAD
-from kvdocs.widgets.slabs_vs_blocks import SLABS_VS_BLOCKS
-from kvdocs.widgets.startup import STARTUP
-from kvdocs.widgets.tensor_parallel import TENSOR_PARALLEL
 from kvdocs.widgets.widget import Widget
 
-WIDGETS: Final[dict[str, Widget]] = {
-    widget.name: widget
-    for widget in (
-        BLOCK_MAP,
-        BYTES_PER_TOKEN,
-        CONCURRENCY,
-        DECODE_READS,
-        GPU_MEMORY,
-        HEADS,
-        LENGTH_TAIL,
-        PREEMPTION,
-        PREFIX_TREE,
-        RECOMPUTE,
-        SERVER_LOAD,
-        SLABS_VS_BLOCKS,
-        STARTUP,
-        TENSOR_PARALLEL,
-    )
-}
+_NAMES: Final = (
+    "block-map",
+    "bytes-per-token",
+    "concurrency",
+    "decode-reads",
+    "gpu-memory",
+    "heads",
+    "length-tail",
+    "preemption",
+    "prefix-tree",
+    "recompute",
+    "server-load",
+    "slabs-vs-blocks",
+    "startup",
+    "tensor-parallel",
+)
+
+
+def _place(name: str) -> str:
+    module = name.replace("-", "_")
+    return f"{module}:{module.upper()}"
+
+
+WIDGETS: Final = ByName(Widget, "kvdocs.widgets", {name: _place(name) for name in _NAMES})
 """Every widget, by its name."""
 
 

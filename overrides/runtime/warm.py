@@ -19,8 +19,18 @@ SourceFileLoader.source_to_code = lambda _, data, path, **__: compile(  # type: 
 )
 
 from kvdocs.drills.browser import show  # noqa: E402 - timed and kept apart from the library
+from kvdocs.drills.registry import DRILLS  # noqa: E402
 from kvdocs.terminal.browser import run  # noqa: E402
 from kvdocs.widgets.browser import update  # noqa: E402
+from kvdocs.widgets.registry import WIDGETS  # noqa: E402
+
+# Large and on one page each: compiled there, when they are asked for.
+APART: frozenset[str] = frozenset()
+
+for registry in (WIDGETS, DRILLS):
+    for name in registry:
+        if name not in APART:
+            registry[name]
 
 update("gpu-memory", "{}")
 update("bytes-per-token", "{}")
