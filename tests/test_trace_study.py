@@ -132,7 +132,8 @@ def test_one_pass_equals_plain_simulation_at_every_size(requests, rules):
 
 @given(loads, all_rules)
 def test_more_room_never_finds_less(requests, rules):
-    study = study_trace([*requests, request(99, Blocks(4, BLOCK, (1,)))], block_size=BLOCK)
+    keyed_too = [*requests, request(99, Blocks(BLOCK, BLOCK, (1,)))]
+    study = study_trace(keyed_too, block_size=BLOCK, rules=rules)
     found = list(study.curve().found)
     assert found == sorted(found)
     assert found[-1] <= study.curve().prompt_tokens
@@ -276,6 +277,7 @@ def test_a_percentile_is_a_figure_that_occurs():
 class OneSecondAToken:
     def prefill_time(self, tokens, *, cached=0, max_num_batched_tokens=None):
         assert cached < tokens
+        assert max_num_batched_tokens == 8192
         return float(tokens - cached)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -105,19 +106,9 @@ def savings(
         0%: 0.207 s
         49%: 0.107 s
     """
-    known: dict[tuple[int, int], float] = {}
-
-    def seconds(tokens: int, hit: int) -> float:
-        found = known.get((tokens, hit))
-        if found is None:
-            cached = min(hit, tokens - 1)  # the last token is always computed
-            found = known[tokens, hit] = timer.prefill_time(
-                tokens, cached=cached, max_num_batched_tokens=max_num_batched_tokens
-            ) + (tier.seconds(cached) if tier else 0.0)
-        return found
-
     lengths = study.prompt_tokens
-    without = sum(seconds(tokens, 0) for tokens in lengths) / len(lengths)
+    seconds = _Seconds(timer, max_num_batched_tokens, tier)
+    without = math.fsum(seconds(tokens, 0) for tokens in lengths) / len(lengths)
     for num_blocks in sizes:
         hits = list(study.hit_tokens(num_blocks))
         ttft = spread(map(seconds, lengths, hits))
@@ -127,3 +118,40 @@ def savings(
             ttft_s=ttft,
             saved_s=without - ttft.mean,
         )
+
+
+def ttft_without_cache(
+    study: TraceStudy, timer: PrefillTimer, *, max_num_batched_tokens: int = DEFAULT_CHUNK
+) -> Spread:
+    """Time to first token when every prompt is computed whole, alone on the GPU.
+
+    It is the most that any cache could save, and all that can be told of a trace without hashes.
+
+    Args:
+        study: The study.
+        timer: Times the prompts.
+        max_num_batched_tokens: Largest chunk of a prompt in one step.
+    """
+    seconds = _Seconds(timer, max_num_batched_tokens, None)
+    return spread(seconds(tokens, 0) for tokens in study.prompt_tokens)
+
+
+class _Seconds:
+    """Seconds to the first token; each pair of lengths is worked out once."""
+
+    def __init__(self, timer: PrefillTimer, chunk: int, tier: LinkedTier | None) -> None:
+        self._timer, self._chunk, self._tier = timer, chunk, tier
+        self._known: dict[tuple[int, int], float] = {}
+
+    def __call__(self, tokens: int, hit: int) -> float:
+        found = self._known.get((tokens, hit))
+        if found is None:
+            found = self._known[tokens, hit] = self._work_out(tokens, min(hit, tokens - 1))
+        return found
+
+    def _work_out(self, tokens: int, cached: int) -> float:
+        """The last token is always computed."""
+        computed = self._timer.prefill_time(
+            tokens, cached=cached, max_num_batched_tokens=self._chunk
+        )
+        return computed + (self._tier.seconds(cached) if self._tier else 0.0)
