@@ -346,3 +346,25 @@ if "KVDOCS_TRACES" in os.environ:
         assert round(hits / sum(store.lookups), 4) == by_blocks
         server = study_trace(read_trace(FOLDER / name)).curve()
         assert round(server.ideal_ratio, 4) == full_only
+
+    @pytest.mark.parametrize("name", PUBLIC)
+    def test_the_page_says_what_a_public_trace_gives(name):
+        page = (Path(__file__).parents[1] / "docs/reference/trace-study.md").read_text("utf-8")
+        study = study_trace(read_trace(FOLDER / name))
+        store = study_trace(read_trace(FOLDER / name), rules=STORE).curve()
+        curve = study.curve()
+        room = [curve.smallest(share * curve.ideal_ratio) * 512 for share in (0.5, 0.9)]
+        shares = [curve.ideal_ratio, store.ideal_ratio]
+        means = [spread(lengths).mean for lengths in (study.prompt_tokens, study.output_tokens)]
+        cells = [f"{study.num_requests:,}", *(f"{mean:,.0f}" for mean in means)]
+        cells += [*(f"{share:.2%}" for share in shares), *(f"{tokens:,}" for tokens in room)]
+        assert f"| {' | '.join(cells)} |" in page
+
+    def test_the_page_says_what_whole_servers_found(kvdocs):
+        page = (Path(__file__).parents[1] / "docs/reference/trace-study.md").read_text("utf-8")
+        trace = str(FOLDER / "mooncake_synthetic_trace.jsonl")
+        words = ("trace", trace, "--sizes", "2m", "--model", "llama-3.1-8b", "--gpu", "h100")
+        for speed in ("0.1", "0.3", "1"):
+            found = kvdocs(*words, "--simulate", "--speed-up", speed, "--json").document
+            assert f"{found['servers'][0]['hit_ratio']:.2%}" in page
+        assert f"curve gives {found['caches'][0]['hit_ratio']:.2%}" in page
