@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kvdocs.blocks import ROOT_HASH, blocks_for
+from kvdocs.blocks import blocks_for
 from kvdocs.engine.prompt import Segment, SegmentPrompt
 from kvdocs.errors import WorkloadError
 from kvdocs.workload import Blocks, Parts, Unshared, WorkloadRequest
@@ -45,7 +45,8 @@ class Reference(NamedTuple):
     """What one request asks of the cache.
 
     Attributes:
-        keys: One per block that another request may have too, in order.
+        keys: One per block that another request may have too, in order. Blocks are equal when
+            their keys and all keys before them are.
         num_lookups: How many of them, from the first, can be hit by this request.
         num_private: Further blocks it leaves behind that nobody will ask for.
     """
@@ -122,14 +123,12 @@ def _keys(request: WorkloadRequest, block_size: int, rules: Rules) -> Sequence[H
 def _parts_keys(
     prompt: Parts, output_tokens: int, block_size: int, rules: Rules
 ) -> Iterator[Hashable]:
-    """Keys of the full blocks, of the output's too where later prompts quote it."""
+    """What full blocks are cut from, those of the output too where later prompts quote it."""
     cut = SegmentPrompt(
         [Segment(*part) for part in prompt.parts], output_source=prompt.output_source or None
     )
     tokens = prompt.num_tokens
     if rules.keep_outputs and prompt.output_source:
         tokens += output_tokens - 1
-    key: Hashable = ROOT_HASH
-    for index in range(tokens // block_size):
-        key = cut.block_key(index, block_size=block_size, parent=key, salt="")
-        yield key
+    for stop in range(block_size, tokens + 1, block_size):
+        yield cut.pieces(stop - block_size, stop)
