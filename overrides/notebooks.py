@@ -69,7 +69,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Take the page's description from the notebook."""
     if page.file.src_uri.startswith(FOLDER) and page.file.src_uri.endswith(".ipynb"):
         page.meta["description"] = json.loads(markdown)["metadata"]["description"]
-        page.meta["hide"] = ["toc"]
     return markdown
 
 
@@ -102,8 +101,8 @@ def as_page(html: str, name: str) -> str:
 def _download(name: str) -> str:
     file = escape(name)
     return (
-        f'<p class="kv-notebook"><a class="md-button" href="{file}" download>Download the notebook'
-        f"</a> It was run when this page was built; run it yourself in Jupyter.</p>"
+        f'<p><a href="{file}" download>Download this notebook</a> to run it yourself in Jupyter. '
+        "What it prints below, it printed when this page was built.</p>"
     )
 
 
@@ -123,7 +122,7 @@ def _prose(prose: Tag) -> str:
     for link in prose.select(".anchor-link"):
         link["class"] = "headerlink"
         link["title"] = "Link to this section"
-    for block in prose.select(".highlight-ipynb"):
+    for block in prose.select("div.highlight"):
         inner = block.select_one("pre")
         if inner is not None:
             block.replace_with(BeautifulSoup(_block(inner.decode_contents()), "html.parser"))

@@ -69,7 +69,7 @@ AS_MADE = """
 <div class="jp-Notebook">
 <div class="jp-Cell jp-MarkdownCell" id="cell-id=a"><div class="jp-RenderedMarkdown">
 <h1 id="title">Title<a class="anchor-link" href="#title">¶</a></h1><p>Prose &amp; more.</p>
-<div class="highlight-ipynb"><pre><span></span>kvdocs fit
+<div class="highlight"><pre><span></span>kvdocs fit
 </pre></div></div></div>
 <div class="jp-Cell jp-CodeCell"><div class="jp-Cell jp-CodeCell" id="cell-id=b">
 <div class="jp-Cell-inputWrapper"><clipboard-copy for="cell-1"></clipboard-copy>
@@ -93,7 +93,7 @@ def test_a_page_has_the_cells_in_the_sites_form_and_nothing_else():
         in page
     )
     assert "Prose &amp; more." in page
-    assert '<div class="highlight"><pre><span></span><code><span></span>kvdocs fit' in page
+    assert '<div class="highlight"><pre><span></span><code>kvdocs fit' in page
 
 
 def test_what_a_notebook_cannot_print_stops_the_build():
