@@ -125,3 +125,30 @@ def test_the_walk_ends_with_every_step_done(reader: Page, built_site: SiteServer
     reader.goto(built_site.url + "completion/")
     expect(reader.locator("[data-kv-progress=learned]")).to_contain_text("All")
     expect(reader.locator("[data-step]:visible")).to_have_count(len(PATHS))
+
+
+def test_step_7_is_failed_recovered_and_passed_in_the_terminal(page: Page, site: SiteServer):
+    page.goto(site.url + next(path for path in PATHS if "/07-" in path))
+    line = page.locator("kv-terminal input[name=line]")
+    picture = page.locator("kv-widget[name=startup]")
+    refuse = page.locator("kv-drill[name=make-it-refuse]")
+    start = page.locator("kv-drill[name=make-it-start]")
+
+    def types(flags: str, then: str) -> None:
+        for command in ("kill 118", f"vllm serve Llama-3.1-8B {flags}"):
+            line.fill(command)
+            line.press("Enter")
+        expect(picture).to_contain_text(then)
+
+    types("--gpu-memory-utilization 0.9", "It starts")
+    refuse.get_by_role("button", name="Check").click()
+    expect(refuse.locator(".kv-verdict b").first).to_have_text("Not yet.")
+    types("--gpu-memory-utilization 0.35", "It refuses")
+    refuse.get_by_role("button", name="Check").click()
+    expect(refuse.locator(".kv-verdict b").first).to_have_text("Right.")
+    start.get_by_role("button", name="Check").click()
+    expect(start.locator(".kv-verdict b").first).to_have_text("Not yet.")
+    for way in ("--max-model-len 8192", "--kv-cache-dtype fp8"):
+        types(f"--gpu-memory-utilization 0.4 {way}", "It starts")
+        start.get_by_role("button", name="Check").click()
+        expect(start.locator(".kv-verdict b").first).to_have_text("Right.")
