@@ -138,15 +138,20 @@ class TestBeforeAndAfter:
         assert both.before.running == both.after.running == 64
         assert (both.before.binds, both.after.binds) == (Limit.MAX_NUM_SEQS, Limit.MAX_NUM_SEQS)
 
-    def test_max_num_seqs_binds_next_where_the_pool_bound(self):
+    def test_max_num_seqs_caps_next_where_the_pool_did(self):
         demand = Demand(context=1024, output=900, requests=200, max_num_seqs=32)
         both = before_after(demand, gpu="l4-24gb")
         pool = 0.9 * get_gpu("l4-24gb").total_memory_bytes - 16.06e9 - 2.5e9
         assert both.before.fits == pool // (1024 * 131_072) < 32
         assert both.after.fits == pool // (1024 * 65_536) > 32
         assert (both.before.cap, both.after.cap) == (Limit.POOL, Limit.MAX_NUM_SEQS)
-        assert (both.before.binds, both.after.binds) == (Limit.POOL, Limit.MAX_NUM_SEQS)
         assert both.tokens_per_s_ratio < 1.6  # not 2: nine more run, and their reads halve
+        assert both.after.gains[Limit.POOL] == 1 < both.after.gains[Limit.MAX_NUM_SEQS]
+
+    def test_max_num_seqs_binds_next_where_kv_reads_bound(self):
+        both = before_after(Demand(context=6144, output=6000, requests=400, max_num_seqs=64))
+        assert (both.before.running, both.after.running) == (64, 64)
+        assert (both.before.binds, both.after.binds) == (Limit.KV, Limit.MAX_NUM_SEQS)
 
     def test_a_context_that_the_model_does_not_take_is_refused_in_vllms_words(self):
         with pytest.raises(FlagError, match="max_position_embeddings=4096"):
