@@ -39,6 +39,10 @@ _PLACES: Final = {
     "drive-out-of-preemption": "preempt:DRIVE_OUT",
     "who-is-preempted": "victim:VICTIM",
     "which-server-needs-memory": "four_servers:FOUR_SERVERS",
+    "fp8-tokens-per-second": "smaller_bytes:FP8_WORTH",
+    "fp8-step-reads": "smaller_bytes:FP8_STEP_READ",
+    "fp8-with-scales": "smaller_bytes:FP8_SCALES",
+    "fp8-what-binds-next": "smaller_bytes:FP8_BINDS",
 }
 
 DRILLS: Final[ByName[Drill[Any]]] = ByName(Drill, "kvdocs.drills.lesson", _PLACES)

@@ -254,13 +254,13 @@ def _picture(both: BeforeAfter) -> Element:
 
 def _figures(both: BeforeAfter) -> tuple[Figure, ...]:
     before, after = both.before, both.after
-    kib = f"{before.bytes_per_token / KIB:,.0f} → {after.bytes_per_token / KIB:,.0f} KiB a token"
+    kib = " → ".join(f"{each.bytes_per_token / KIB:,.0f}" for each in (before, after))
     fits = Figure(
         "fits",
         "Sequences in the fp8 pool",
         f"{after.fits:,}",
         "",
-        f"{before.fits:,} in bf16; {kib}",
+        f"{before.fits:,} in bf16; {kib} KiB a token",
     )
     if not before.starts:
         return (fits,)
