@@ -113,4 +113,3 @@ class TestPublishedFigures:
         wrong = DTYPE.says(DTYPE.wrong, *DTYPE.exposing[:2])
         right = DTYPE.says(DTYPE.right, *DTYPE.exposing[:2])
         assert [one / other for one, other in zip(wrong, right, strict=True)] == [0.5, 2.0]
-

@@ -184,6 +184,24 @@ def _time_rows(both: BeforeAfter) -> Iterator[Element]:
             yield _row(name, bar, f"{state.tokens_per_s:,.0f} tokens/s")
 
 
+def _key() -> Element:
+    """Say what the parts of a time are, for where a bar has no room for a word."""
+    items = (
+        h(
+            "li",
+            svg(
+                "svg",
+                svg("rect", width="100%", height="100%", class_=_FILLS[bound]),
+                class_="kv-swatch",
+                aria_hidden="true",
+            ),
+            h("span", "arithmetic, prompts too" if bound is Bound.COMPUTE else word),
+        )
+        for bound, word in _PART_WORDS.items()
+    )
+    return h("ul", *items, class_="kv-key")
+
+
 def _gain(state: CacheState, limit: Limit) -> Element:
     """Draw one gain; the largest is marked as what binds."""
     if not state.starts:
@@ -243,7 +261,7 @@ def _said(name: str, state: CacheState) -> str:
 
 def _picture(both: BeforeAfter) -> Element:
     words = " ".join(_said(name, state) for name, state in _named(both))
-    times = tuple(_time_rows(both)) if both.after.starts else ()
+    times = (*_time_rows(both), _key()) if both.after.starts else ()
     return h(
         "div", *_pool_rows(both), *times, _gains(both), class_="kv-ba", role="img", aria_label=words
     )

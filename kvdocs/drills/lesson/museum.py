@@ -73,6 +73,7 @@ class Exhibit:
         title: The mistake in a few words.
         story: What the function is for, in a sentence.
         function: Its name.
+        unit: What it returns, as a word after the number.
         wrong: The function as it was.
         right: The function mended.
         slips: Mends that fall short.
@@ -88,6 +89,7 @@ class Exhibit:
     title: str
     story: str
     function: str
+    unit: str
     wrong: str
     right: str
     slips: tuple[Slip, ...] = ()

@@ -299,7 +299,7 @@ def _worth_solution(p: Load) -> tuple[str | Element, ...]:
 FP8_WORTH: Final = Drill(
     id="fp8-tokens-per-second",
     kind=Prediction(Count("times", ("x", "×"), 2)),
-    first=Load(Demand(context=8192, output=1024, requests=200, max_num_seqs=256)),
+    first=Load(Demand(context=8192, output=512, requests=200, max_num_seqs=256)),
     draw=_draw_load,
     question=_worth_question,
     answer=lambda p: p.both.tokens_per_s_ratio,
