@@ -1,5 +1,6 @@
 """The bug museum: each function is wrong as published, and its mend is right."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -113,3 +114,10 @@ class TestPublishedFigures:
         wrong = DTYPE.says(DTYPE.wrong, *DTYPE.exposing[:2])
         right = DTYPE.says(DTYPE.right, *DTYPE.exposing[:2])
         assert [one / other for one, other in zip(wrong, right, strict=True)] == [0.5, 2.0]
+
+
+def test_a_step_is_done_without_the_extras(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS.parent / "overrides"))
+    course = importlib.import_module("course")
+    html = '<kv-drill id="a" name="fp8-step-reads"></kv-drill><kv-drill id="b" name="bug-x">'
+    assert course.drills_on(html) == ["fp8-step-reads"]
