@@ -337,7 +337,7 @@ def _table(both: BeforeAfter) -> Table:
             for limit in Limit
         ),
     ]
-    return Table(("", "bf16", "fp8"), tuple(rows))
+    return Table(("Quantity", "bf16", "fp8"), tuple(rows))
 
 
 def _title(both: BeforeAfter) -> str:
