@@ -82,7 +82,7 @@ def _scales_solution(p: PlainModel) -> tuple[str | Element, ...]:
 
 FP8_SCALES: Final = Drill(
     id="fp8-with-scales",
-    kind=Number(Bytes("KiB"), tolerance=0.002),
+    kind=Number(Bytes("KiB")),
     first=PlainModel("meta-llama/Llama-3.1-8B"),
     draw=lambda rng: PlainModel(rng.choice(PLAIN_MODELS)),
     question=_scales_question,
