@@ -43,6 +43,19 @@ _PLACES: Final = {
     "drive-out-of-preemption": "preempt:DRIVE_OUT",
     "who-is-preempted": "victim:VICTIM",
     "which-server-needs-memory": "four_servers:FOUR_SERVERS",
+    "fp8-tokens-per-second": "smaller_bytes:FP8_WORTH",
+    "fp8-step-reads": "smaller_bytes:FP8_STEP_READ",
+    "fp8-with-scales": "smaller_bytes:FP8_SCALES",
+    "fp8-what-binds-next": "smaller_bytes:FP8_BINDS",
+    "bug-latent-stored-twice": "exhibits:LATENT_DRILL",
+    "bug-states-counted-as-layers": "exhibits:HYBRID_DRILL",
+    "bug-reads-by-query-heads": "exhibits:READS_DRILL",
+    "bug-quarter-of-a-head": "exhibits:SPLIT_DRILL",
+    "bug-window-left-out": "exhibits:WINDOW_LEFT_OUT_DRILL",
+    "bug-window-ignored": "exhibits:WINDOW_IGNORED_DRILL",
+    "bug-gib-printed-as-gb": "exhibits:UNIT_DRILL",
+    "bug-part-of-a-block": "exhibits:PREFIX_DRILL",
+    "bug-dtype-of-the-weights": "exhibits:DTYPE_DRILL",
 }
 
 DRILLS: Final[ByName[Drill[Any]]] = ByName(Drill, "kvdocs.drills.lesson", _PLACES)
