@@ -13,6 +13,7 @@ _NAMES: Final = (
     "bytes-per-token",
     "concurrency",
     "decode-reads",
+    "fp8-before-after",
     "gpu-memory",
     "heads",
     "length-tail",
