@@ -14,7 +14,7 @@ from kvdocs.offload.engine import OffloadEngine
 from kvdocs.offload.eviction import lru_hits, optimal_hits
 from kvdocs.offload.run import OffloadRun, TierTraffic, simulate_offload
 from kvdocs.offload.store import Load
-from kvdocs.offload.tier import Route, Tier, get_route, routes
+from kvdocs.offload.tier import Route, Tier, get_route, read_route, routes
 
 __all__ = [
     "Comparison",
@@ -31,6 +31,7 @@ __all__ = [
     "get_route",
     "lru_hits",
     "optimal_hits",
+    "read_route",
     "routes",
     "simulate_offload",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -73,7 +74,46 @@ def get_route(name: str) -> Route:
         if route.id == name.lower():
             return route
     known = ", ".join(route.id for route in routes())
-    raise FlagError(f"no link or disk is called {name[:40]!r}; there are {known}")
+    raise FlagError(
+        f"no link or disk is called {name[:40]!r}; there are {known}; or write 25 Gbit/s, 3.1 GB/s"
+    )
+
+
+_OWN: Final = re.compile(r"([0-9][0-9.,_]*)\s*([kmgt]?)(bit|b)(?:it)?(/s|ps)", re.IGNORECASE)
+_PREFIXES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+def read_route(text: str) -> Route:
+    """The route of that id, or one of your own: bits or bytes per second in one direction.
+
+    Networks are sold in bits (Gbit/s, Gb/s, Gbps), memory and disks in bytes (GB/s).
+
+    Args:
+        text: An id, or an amount such as `25 Gbit/s` or `3.1 GB/s`.
+
+    Raises:
+        FlagError: Neither.
+
+    Examples:
+        >>> read_route("25 Gbit/s").bytes_per_s, read_route("25 GB/s").bytes_per_s
+        (3125000000.0, 25000000000.0)
+        >>> read_route("nvme4").name
+        'NVMe disk, PCIe 4.0 x4'
+    """
+    match = _OWN.fullmatch(text.strip())
+    if match is None:
+        return get_route(text)
+    number, prefix, unit, _ = match.groups()
+    bits = unit != "B"
+    try:
+        amount = float(number.replace(",", "").replace("_", "")) * _PREFIXES[prefix.lower()]
+    except ValueError:
+        raise FlagError(f"{text[:40]!r} is no bandwidth; write 25 Gbit/s or 3.1 GB/s") from None
+    bytes_per_s = amount / 8 if bits else amount
+    if not 0 < bytes_per_s < math.inf:
+        raise FlagError(f"{text[:40]!r} moves nothing; a bandwidth must be above 0")
+    shown = f"{number} {prefix.upper()}{'bit' if bits else 'B'}/s"
+    return Route(text.strip(), f"your own link, {shown}", bytes_per_s, bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
