@@ -260,3 +260,14 @@ def test_nothing_to_serve_is_served():
     assert run.requests == ()
     assert run.latency("ttft") is None
     assert run.output_tokens_per_s == run.goodput(ttft_s=1, tpot_s=1) == 0
+
+
+def test_a_decoding_answer_waits_for_the_prompt_steps_of_its_worker():
+    load = [request("a", output=40), request("b", prompt=4000, at=2.2)]
+    run = simulate_mixed(worker(max_num_batched_tokens=1000, max_model_len=8000), load)
+    # 39 tokens of `a` are in the way of each chunk but the first.
+    assert [step.num_tokens for step in run.prompt_steps] == [100, 999, 999, 999, 999, 4]
+    assert [step.start_s for step in run.prompt_steps] == [0.0, 2.5, 3.0, 3.5, 4.0, 4.5]
+    assert all(step.end_s - step.start_s == 0.5 for step in run.prompt_steps)
+    split = simulate_split(worker(max_model_len=8000), load, route(1e6))
+    assert split.prompt_steps == ()

@@ -12,11 +12,12 @@ from kvdocs.disaggregation.deployment import (
     simulate_splits,
 )
 from kvdocs.disaggregation.lesson import lesson_worker
-from kvdocs.disaggregation.served import DeploymentRun, Served
+from kvdocs.disaggregation.served import DeploymentRun, PromptStep, Served
 from kvdocs.disaggregation.transfer import Sending, Wire
 
 __all__ = [
     "DeploymentRun",
+    "PromptStep",
     "Sending",
     "Served",
     "Wire",

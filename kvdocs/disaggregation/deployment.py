@@ -14,10 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kvdocs.disaggregation.served import DeploymentRun, Served, check_workers, merge
+from kvdocs.disaggregation.served import (
+    DeploymentRun,
+    PromptStep,
+    Served,
+    check_workers,
+    merge,
+)
 from kvdocs.disaggregation.transfer import Sending, Wire
 from kvdocs.engine import EngineConfig, RequestResult, RequestSpec, StepTimer, run
 from kvdocs.engine.events import Counters
+from kvdocs.engine.scheduler import Batch
 from kvdocs.engine.tally import Tally
 from kvdocs.errors import FlagError, WorkloadError
 from kvdocs.offload.tier import Route
@@ -55,6 +62,7 @@ class _Answers:
     results: dict[str, RequestResult]
     tallies: tuple[Tally, ...]
     counters: tuple[Counters, ...]
+    prompt_steps: tuple[PromptStep, ...]
 
 
 def simulate_mixed(
@@ -93,6 +101,7 @@ def simulate_mixed(
         requests=served,
         tally=merge(answers.tallies),
         num_preemptions=sum(one.preemptions for one in answers.counters),
+        prompt_steps=answers.prompt_steps,
     )
 
 
@@ -161,6 +170,7 @@ def simulate_split(
         requests=served,
         tally=merge(decoded.tallies),
         num_preemptions=sum(one.preemptions for one in (*prefilled.counters, *decoded.counters)),
+        prompt_steps=decoded.prompt_steps,
     )
 
 
@@ -215,16 +225,35 @@ def _specs(requests: Iterable[WorkloadRequest], config: EngineConfig) -> list[Re
 def _answer(worker: Worker, shares: Sequence[Sequence[RequestSpec]]) -> _Answers:
     """Let each worker run its share."""
     results: dict[str, RequestResult] = {}
-    engines = []
-    for share in shares:
+    engines, steps = [], []
+    for number, share in enumerate(shares):
         engine = make_engine(EngineKind.JUMPING, worker.config, worker.timer)
+        seen = _Watch(number, worker.timer)
+        engine.scheduler.on_batch = seen
         results |= {result.id: result for result in run(engine, share)}
+        steps += seen.steps
         engines.append(engine)
     return _Answers(
         results,
         tuple(engine.scheduler.tally for engine in engines),
         tuple(engine.gauges().counters for engine in engines),
+        tuple(steps),
     )
+
+
+class _Watch:
+    """Notes the steps that compute prompts; one token alone is a decode, or the last of one."""
+
+    def __init__(self, number: int, timer: StepTimer) -> None:
+        self.steps: list[PromptStep] = []
+        self._number = number
+        self._timer = timer
+
+    def __call__(self, clock: float, batch: Batch) -> None:
+        tokens = sum(count for count in batch.num_tokens.values() if count > 1)
+        if tokens:
+            end = clock + self._timer.seconds(batch.load)
+            self.steps.append(PromptStep(self._number, clock, end, tokens))
 
 
 def _send(

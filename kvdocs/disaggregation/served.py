@@ -77,6 +77,22 @@ class Served(NamedTuple):
         return (self.finished_s - self.first_token_s) / (self.num_output_tokens - 1)
 
 
+class PromptStep(NamedTuple):
+    """A step in which a worker computed prompt tokens: all it decodes waits for the end.
+
+    Attributes:
+        worker: Number of the decode worker, or of the mixed one.
+        start_s: When it began.
+        end_s: When it ended.
+        num_tokens: Prompt tokens in it.
+    """
+
+    worker: int
+    start_s: float
+    end_s: float
+    num_tokens: int
+
+
 _TIMES: Final[dict[str, Callable[[Served], float | None]]] = {
     "ttft": lambda one: one.ttft_s,
     "tpot": lambda one: one.tpot_s,
@@ -96,6 +112,8 @@ class DeploymentRun:
         requests: What became of each request, in the order of the workload.
         tally: Gaps between the tokens that users saw.
         num_preemptions: Requests that lost their blocks.
+        prompt_steps: Steps that computed prompt tokens on workers that also decode. Exact without
+            asynchronous scheduling; with it they are named one step early.
     """
 
     name: str
@@ -103,6 +121,7 @@ class DeploymentRun:
     requests: tuple[Served, ...]
     tally: Tally
     num_preemptions: int
+    prompt_steps: tuple[PromptStep, ...] = ()
 
     @property
     def duration_s(self) -> float:
