@@ -39,6 +39,9 @@ _PLACES: Final = {
     "drive-out-of-preemption": "preempt:DRIVE_OUT",
     "who-is-preempted": "victim:VICTIM",
     "which-server-needs-memory": "four_servers:FOUR_SERVERS",
+    "when-fetching-pays": "fetch:WHEN_FETCHING_PAYS",
+    "time-to-fetch": "fetch:FETCH_TIME",
+    "scan-through-a-tier": "scan:SCAN",
 }
 
 DRILLS: Final[ByName[Drill[Any]]] = ByName(Drill, "kvdocs.drills.lesson", _PLACES)

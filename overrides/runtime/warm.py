@@ -25,7 +25,15 @@ from kvdocs.widgets.browser import update  # noqa: E402
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
 # Large and on one page each: compiled there, when they are asked for.
-APART: frozenset[str] = frozenset({"disaggregation-timeline", "move-or-recompute"})
+APART: frozenset[str] = frozenset(
+    {
+        "disaggregation-timeline",
+        "move-or-recompute",
+        "scan-through-a-tier",
+        "time-to-fetch",
+        "when-fetching-pays",
+    }
+)
 
 for registry in (WIDGETS, DRILLS):
     for name in registry:
