@@ -114,8 +114,8 @@ def _fetch_hints(p: Fetch) -> tuple[str, ...]:
         "First the bytes of the whole prompt, then the bytes a second that arrive.",
         f"The KV is {p.num_bytes:,} bytes.",
         (
-            f"{p.gigabits} Gbit/s are {format_number(p.bytes_per_s / GB, 3)} GB/s, before anything is "
-            "lost."
+            f"{p.gigabits} Gbit/s are {format_number(p.bytes_per_s / GB, 3)} GB/s, before anything "
+            "is lost."
         ),
     )
 
