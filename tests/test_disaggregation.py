@@ -1,6 +1,7 @@
 """Prefill and decode apart: the way of a request, the laws of sending, and when it pays."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,10 +16,11 @@ from kvdocs.disaggregation import (
     simulate_split,
     simulate_splits,
 )
-from kvdocs.engine import ConstantTimer, EngineConfig
+from kvdocs.engine import ConstantTimer, EngineConfig, JumpingEngine, SteppingEngine, run
 from kvdocs.errors import FlagError, NeverFitsError, WorkloadError
 from kvdocs.offload import Route, get_route
 from kvdocs.server import lesson_server
+from kvdocs.server.adapt import to_spec
 from kvdocs.timing import Efficiency, to_grid
 from kvdocs.workload import Unshared, WorkloadRequest
 
@@ -271,3 +273,22 @@ def test_a_decoding_answer_waits_for_the_prompt_steps_of_its_worker():
     assert all(step.end_s - step.start_s == 0.5 for step in run.prompt_steps)
     split = simulate_split(worker(max_model_len=8000), load, route(1e6))
     assert split.prompt_steps == ()
+
+
+@settings(max_examples=80)
+@given(crowds, st.booleans(), st.integers(12, 60), st.integers(0, 1000))
+def test_both_engines_take_received_kv_alike(load, late, blocks, received):
+    config = EngineConfig(num_blocks=max(blocks, 62), async_scheduling=late, max_num_seqs=4)
+    specs = [
+        replace(to_spec(one, config, arrival=one.arrival_s), received_tokens=received)
+        for one in load
+    ]
+    engines = SteppingEngine(config, ConstantTimer(0.5)), JumpingEngine(config, ConstantTimer(0.5))
+    stepped, jumped = (run(engine, specs) for engine in engines)
+    assert stepped == jumped
+    assert engines[0].gauges() == engines[1].gauges()
+    work = engines[0].scheduler.tally.work
+    if not engines[0].scheduler.counters.preemptions:
+        spared = sum(min(received, one.prompt.num_tokens - 1) for one in specs)
+        outputs = sum(one.max_tokens - 1 for one in specs)
+        assert work.num_tokens == sum(one.prompt.num_tokens for one in specs) - spared + outputs

@@ -386,9 +386,9 @@ def draw(
         picture=_picture(scene, split, mixed),
         figures=_figures(scene, split, mixed),
         caption=(
-            "Notice the dark strokes in the mixed rows: whenever a prompt is computed, all answers "
-            "of that GPU stand still for a step. Smaller chunks make the strokes shorter and more. "
-            "Apart there are none, but half the GPUs compute prompts and every prompt's KV must "
+            "Notice the breaks in the mixed rows: whenever a prompt is computed, all answers of "
+            "that GPU stand still for a step. Smaller chunks make the breaks shorter and more. "
+            "Apart there are none, but fewer GPUs compute prompts and every prompt's KV must "
             "travel: with too few prefill GPUs, or a slow link, the first token pays for it."
         ),
         table=_table(split, mixed),

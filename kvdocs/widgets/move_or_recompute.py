@@ -26,7 +26,7 @@ LONGEST: Final = 131_072
 HEIGHT: Final = 100
 WIDTH: Final = 1000
 _POINTS: Final = 60
-_TICKS: Final = (32, 256, 2048, 16_384, 131_072)
+_TICKS: Final = ("32", "256", "2K", "16K", "128K tokens")
 _CACHE_DTYPES: Final = (("auto", "bf16 (or the model's)"), ("fp8", "fp8"))
 _GPU_COUNTS: Final = tuple((str(count), str(count)) for count in (1, 2, 4, 8))
 
@@ -218,8 +218,7 @@ def _picture(setup: Setup, tokens: int, stretches: Sequence[Stretch]) -> Element
         _drawing(setup, tokens, stretches),
         h(
             "div",
-            *(h("span", f"{tick:,}") for tick in _TICKS[:-1]),
-            h("span", f"{_TICKS[-1]:,} tokens"),
+            *(h("span", tick) for tick in _TICKS),
             class_="kv-scale",
         ),
         role="img",
@@ -251,7 +250,7 @@ def _size(num_bytes: float) -> str:
 
 
 def _rate(bytes_per_s: float) -> str:
-    return f"{format_number(bytes_per_s / 1e9)} GB/s"
+    return f"{format_number(bytes_per_s / 1e9, 3)} GB/s"
 
 
 def _figures(setup: Setup, tokens: int) -> tuple[Figure, ...]:
