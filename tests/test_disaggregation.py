@@ -16,7 +16,8 @@ from kvdocs.disaggregation import (
     simulate_split,
     simulate_splits,
 )
-from kvdocs.engine import ConstantTimer, EngineConfig, JumpingEngine, SteppingEngine, run
+from kvdocs.engine import ConstantTimer, EngineConfig, JumpingEngine, SteppingEngine
+from kvdocs.engine import run as serve
 from kvdocs.errors import FlagError, NeverFitsError, WorkloadError
 from kvdocs.offload import Route, get_route
 from kvdocs.server import lesson_server
@@ -284,7 +285,7 @@ def test_both_engines_take_received_kv_alike(load, late, blocks, received):
         for one in load
     ]
     engines = SteppingEngine(config, ConstantTimer(0.5)), JumpingEngine(config, ConstantTimer(0.5))
-    stepped, jumped = (run(engine, specs) for engine in engines)
+    stepped, jumped = (serve(engine, specs) for engine in engines)
     assert stepped == jumped
     assert engines[0].gauges() == engines[1].gauges()
     work = engines[0].scheduler.tally.work
