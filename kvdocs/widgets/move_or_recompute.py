@@ -26,7 +26,7 @@ LONGEST: Final = 131_072
 HEIGHT: Final = 100
 WIDTH: Final = 1000
 _POINTS: Final = 60
-_TICKS: Final = ("32", "256", "2K", "16K", "128K tokens")
+_TICKS: Final = ("32", "256", "2K", "16K", "128K")
 _CACHE_DTYPES: Final = (("auto", "bf16 (or the model's)"), ("fp8", "fp8"))
 _GPU_COUNTS: Final = tuple((str(count), str(count)) for count in (1, 2, 4, 8))
 
@@ -211,7 +211,7 @@ def _picture(setup: Setup, tokens: int, stretches: Sequence[Stretch]) -> Element
         _key(setup, stretches),
         h(
             "p",
-            h("span", "Time until the KV is on the GPU"),
+            h("span", "Time until the KV is on the GPU, by tokens of the prompt"),
             h("b", f"{tokens:,} tokens: {fetch} to fetch, {compute} to compute"),
             class_="kv-strip-name",
         ),
