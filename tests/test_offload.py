@@ -283,6 +283,13 @@ def test_scanning_a_working_set_larger_than_the_tier_hits_nothing(loading, round
     assert larger.tier_hit_tokens == (rounds - 1) * 6 * 160
 
 
+def test_a_tier_that_lacks_half_a_document_still_serves_heads():
+    # Of a prompt the last chunks go out first, so what is left of it is a usable beginning.
+    run = simulate_offload(server(11), scan(6, 4), offload(tier(55 * 16)))
+    assert run.lru_hit_tokens == 0  # plain LRU would evict the head first
+    assert 0 < run.tier_hit_tokens < run.optimal_hit_tokens
+
+
 def test_a_prompt_larger_than_the_tier_is_not_stored():
     run = simulate_offload(server(), scan(1, 1), offload(tier(9 * 16)))
     assert run.tiers[0].stored_bytes == 0
