@@ -14,6 +14,7 @@ _NAMES: Final = (
     "concurrency",
     "decode-reads",
     "disaggregation-timeline",
+    "fp8-before-after",
     "gpu-memory",
     "heads",
     "length-tail",
