@@ -27,6 +27,8 @@ APART = frozenset(
     {"fp8-before-after", "fp8-tokens-per-second", "fp8-step-reads", "fp8-with-scales"}
     | {"fp8-what-binds-next"}
     | {name for name in DRILLS if name.startswith("bug-")}
+    | {"disaggregation-timeline", "move-or-recompute"}
+    | {"scan-through-a-tier", "time-to-fetch", "when-fetching-pays"}
 )
 
 for registry in (WIDGETS, DRILLS):
