@@ -22,7 +22,7 @@ RUNTIME = {"worker.js", "pyodide.asm.mjs", "pyodide.asm.wasm", "snapshot.bin.gz"
 
 @pytest.fixture
 def reader(browser: Browser) -> Iterator[BrowserContext]:
-    with browser.new_context(service_workers="allow") as context:
+    with browser.new_context(offline_reading=True) as context:
         context.set_default_timeout(30_000)
         yield context
 
