@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -46,7 +47,7 @@ class Evidence:
         prefix_hits: Tokens found since the start.
         lookups_per_prompt_token: Tokens looked up for each prompt token.
         prompt_tokens: Length of a prompt on average.
-        ttft_first_s: Time to first token of a prompt, or of all before.
+        ttft_first_s: Time to first token of a prompt that the server has not seen.
         ttft_again_s: Time to first token of the same prompt again.
         prompts: What the prompts have in common.
         max_num_seqs: `--max-num-seqs`.
@@ -54,6 +55,7 @@ class Evidence:
         gpu_memory_utilization: `--gpu-memory-utilization`.
         pipeline_parallel_size: `--pipeline-parallel-size`.
         block_size: Tokens in a block.
+        bytes_per_token: Bytes of KV that a token takes.
         pool_tokens: Tokens that the pool holds.
         gpu_blocks: Blocks as V0 printed them.
         kv_memory_bytes: Bytes that the log says are left for the cache.
@@ -113,6 +115,7 @@ class Evidence:
     gpu_memory_utilization: float | None = None
     pipeline_parallel_size: float | None = None
     block_size: float | None = None
+    bytes_per_token: float | None = None
     pool_tokens: float | None = None
     gpu_blocks: float | None = None
     kv_memory_bytes: float | None = None
@@ -153,7 +156,8 @@ class Evidence:
             >>> Evidence(running=3).told({"waiting": "4"}).waiting
             4.0
         """
-        return replace(self, **{name: _read(name, value) for name, value in figures.items()})
+        read: dict[str, Any] = {name: _read(name, value) for name, value in figures.items()}
+        return replace(self, **read)
 
     def figures(self) -> dict[str, float]:
         """The figures that are known, by name."""
@@ -168,7 +172,9 @@ TOLD: Final = tuple(field.name for field in fields(Evidence) if field.name not i
 
 def _read(name: str, value: Any) -> float | Prompts:
     if name not in TOLD:
-        raise DiagnosisError(f"{name[:60]!r} is not a figure; there are {', '.join(TOLD)}")
+        near = difflib.get_close_matches(name[:60], TOLD, n=3) or TOLD
+        known = " or ".join(near) if len(near) < 4 else ", ".join(near)
+        raise DiagnosisError(f"{name[:60]!r} is not a figure that can be told; there is {known}")
     if name == "prompts":
         try:
             return Prompts(str(value))

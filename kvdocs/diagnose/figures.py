@@ -115,6 +115,24 @@ def tokens_of_one_request_v0(evidence: Evidence) -> int | None:
     return int(e.gpu_blocks // (e.pipeline_parallel_size or 1) * (e.block_size or 16))
 
 
+def seconds_for_prompt(evidence: Evidence) -> float | None:
+    """Seconds that a prompt's KV takes over the link as it was measured.
+
+    Args:
+        evidence: A transfer, the length of a prompt and the bytes of a token.
+
+    Examples:
+        >>> seconds_for_prompt(Evidence(transfer_bytes=2e6, transfer_s=0.01, prompt_tokens=1000,
+        ...     bytes_per_token=100_000))
+        0.5
+    """
+    e = evidence
+    rate = _of(e.transfer_bytes, e.transfer_s) or _of(e.tier_bytes, e.tier_seconds)
+    if not rate or e.bytes_per_token is None or e.prompt_tokens is None:
+        return None
+    return e.bytes_per_token * e.prompt_tokens / rate
+
+
 def _of(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
@@ -150,6 +168,7 @@ def derived(evidence: Evidence) -> Iterator[tuple[str, float]]:
         "tier_tokens_per_s": _of(e.tier_tokens, e.tier_seconds),
         "reload_per_recompute": _of(e.reload_s, e.recompute_s),
         "transfer_bytes_per_s": _of(e.transfer_bytes, e.transfer_s),
+        "seconds_for_prompt": seconds_for_prompt(e),
         "bytes_per_part": _of(e.transfer_bytes, e.transfer_parts),
     }
     whole = {"tier_bytes_per_token"}

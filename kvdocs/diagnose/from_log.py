@@ -91,7 +91,11 @@ class _Reader:
             self._last[-1] = replace(last, preemptions=(last.preemptions or 0) + count)
 
     def _fact(self, line: str) -> None:
-        self.facts |= read_facts(line)
+        facts = read_facts(line)
+        if "pool_tokens" in facts and "Worker" in line:  # all ranks get as many as the smallest
+            known = self.facts.get("pool_tokens", facts["pool_tokens"])
+            facts["pool_tokens"] = min(known, facts["pool_tokens"])
+        self.facts |= facts
         for name, value in read_sums(line).items():
             self.facts[name] = self.facts.get(name, 0.0) + value
         if "args" in line or "--max-num" in line or "max_num_" in line:
@@ -125,7 +129,9 @@ def evidence_of_moments(moments: Sequence[Moment], *, who: str = "") -> Evidence
     is_steady = len(set(running)) == 1 if len(moments) > 1 else None
     usages = _known(moments, "usage")
     usage = usages[-1] if is_steady and usages else _median(usages)
-    growth = last.usage - first.usage if last.usage is not None and first.usage is not None else None
+    growth = (
+        last.usage - first.usage if last.usage is not None and first.usage is not None else None
+    )
     return Evidence(
         who=f"engine {who}" if who else "",
         source=f"{len(moments)} statistics line{'s' if len(moments) > 1 else ''} of a log",
@@ -167,7 +173,9 @@ def _span(moments: Sequence[Moment]) -> float | None:
     return (len(moments) - 1) * LOG_INTERVAL_S
 
 
-def _rates(moments: Sequence[Moment], seconds: float | None) -> dict[str, float | None]:
+def _rates(moments: Sequence[Moment], seconds: float | None) -> dict[str, Any]:
+    """Rates between the first line and the last: a line's own are of the time before it."""
+    moments = moments[1:] or moments
     prompt, output = (
         _mean(_known(moments, name)) for name in ("prompt_tokens_per_s", "generation_tokens_per_s")
     )

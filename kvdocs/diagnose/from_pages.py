@@ -120,14 +120,11 @@ def _offload(now: ServerMetrics) -> dict[str, float | None]:
     }
 
 
-def _in_between(
-    before: ServerMetrics, now: ServerMetrics, seconds: float | None
-) -> dict[str, Any]:
+def _in_between(before: ServerMetrics, now: ServerMetrics, seconds: float | None) -> dict[str, Any]:
     rates = compare(before, now, seconds=seconds or 1.0)
-    known = rates if seconds else None
     output, finished = rates.generation_tokens_per_s, rates.requests_per_s
     unit = rates.seconds
-    found = {
+    found: dict[str, Any] = {
         "prompt_per_output": _prompt_per_output(before, now, rates),
         "output_tokens": None if output is None else output * unit,
         "requests_finished": None if finished is None else finished * unit,
@@ -137,16 +134,19 @@ def _in_between(
         else now.running == before.running,
         "prefix_hit_rate": rates.prefix_hit_rate,
         "lookups_per_prompt_token": _grown_ratio(before, now, "prefix_queries", "prompt_tokens"),
-        "ttft_first_s": _mean(before.ttft),
-        "ttft_again_s": _mean(rates.ttft),
-        "generation_tokens_per_s": known and known.generation_tokens_per_s,
-        "prompt_tokens_per_s": known and (known.computed_tokens_per_s or known.prompt_tokens_per_s),
+        "generation_tokens_per_s": output if seconds else None,
+        "prompt_tokens_per_s": _prompt_rate(rates) if seconds else None,
         **_offload(now),
     }
     if rates.preemptions_per_s is not None:
         done = found["requests_finished"]
         found |= _preemptions(rates.preemptions_per_s * unit, done, now.running)
     return found | _stillness(rates, found)
+
+
+def _prompt_rate(rates: Rates) -> float | None:
+    computed = rates.computed_tokens_per_s
+    return rates.prompt_tokens_per_s if computed is None else computed
 
 
 def _stillness(rates: Rates, found: dict[str, Any]) -> dict[str, float]:
@@ -162,9 +162,7 @@ def _less(now: float | None, then: float | None) -> float | None:
     return None if now is None or then is None else now - then
 
 
-def _prompt_per_output(
-    before: ServerMetrics, now: ServerMetrics, rates: Rates
-) -> float | None:
+def _prompt_per_output(before: ServerMetrics, now: ServerMetrics, rates: Rates) -> float | None:
     computed = rates.computed_tokens_per_s
     if computed is None:
         computed = _less(_computed(now), _computed(before))
@@ -176,4 +174,3 @@ def _grown_ratio(before: ServerMetrics, now: ServerMetrics, part: str, whole: st
     grown = (_less(getattr(now, name), getattr(before, name)) for name in (part, whole))
     top, bottom = grown
     return _ratio(top, bottom) if (bottom or 0) > 0 and (top or 0) >= 0 else None
-

@@ -37,14 +37,15 @@ _WORDS: Final = (
     b"max_num_",
     b"--max-num-",
 )
-HEAD_BYTES: Final = 2 << 20
+HEAD_BYTES: Final = 1 << 20
 """Bytes of telling blocks that are read from the beginning."""
-TAIL_BYTES: Final = 4 << 20
+TAIL_BYTES: Final = 2 << 20
 """Bytes of telling blocks that are read from the end."""
 MAX_SAMPLES: Final = 100_000
 """Samples of a page that are read; one engine shows some hundreds."""
 MAX_LOG_LINES: Final = 20_000
 """Log lines that are read, the last ones."""
+_SHORTEST: Final = 10
 _LONGEST: Final = 16_384
 _SAMPLE: Final = re.compile(
     r"\s*(?P<head>(?:vllm|sglang)[:_]\w+\s*(?:\{.*\})?)\s+[-+.\w]+(?:\s+[-+.\d]+)?\s*(?:#.*)?"
@@ -106,7 +107,7 @@ class _Pages:
 
 
 def gather(*sources: LogInput) -> Gathered:
-    """Read texts, files or pieces.
+    r"""Read texts, files or pieces.
 
     Args:
         *sources: What was pasted, or the files named; pages in the order of their scrapes.
@@ -144,7 +145,7 @@ def _sort(line: str, found: Gathered, pages: _Pages) -> None:
 def _telling_lines(source: LogInput, found: Gathered) -> Iterator[str]:
     for block in _telling_blocks(source, found):
         for raw in block.split(b"\n"):
-            if any(word in raw for word in _WORDS):
+            if len(raw) > _SHORTEST and any(word in raw for word in _WORDS):
                 yield from (line.rstrip("\r") for line in plain_lines(raw[:_LONGEST]))
 
 

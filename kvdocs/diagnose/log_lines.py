@@ -1,8 +1,8 @@
 """The log lines a diagnosis reads: what each says, as fields of `Evidence` or as a moment.
 
 Statistics lines are vLLM's of any version (0.33.0 `vllm/v1/metrics/loggers.py`; V0
-`vllm/engine/metrics.py`), also cut or quoted in part, and SGLang's batch lines (`managers/scheduler`
-of 0.4 on). LMCache's lines are those of its vLLM connector (0.2 to 0.3); `KV Transfer metrics` is
+`vllm/engine/metrics.py`), also cut or quoted in part, and SGLang's batch lines (its scheduler's,
+0.4 on). LMCache's lines are those of its vLLM connector (0.2 to 0.3); `KV Transfer metrics` is
 vLLM's NIXL connector. LMCache writes gb, NIXL MB, and both mean powers of 1024.
 """
 
@@ -169,9 +169,7 @@ _FACTS: Final[tuple[tuple[str, re.Pattern[str], dict[str, float]], ...]] = (
 _SUMS: Final[tuple[tuple[str, re.Pattern[str], dict[str, float]], ...]] = (
     (
         "Retrieved ",
-        re.compile(
-            rf"Retrieved {_C} out of .{{0,120}}?size: {_N} gb, cost {_N} ms", re.IGNORECASE
-        ),
+        re.compile(rf"Retrieved {_C} out of .{{0,120}}?size: {_N} gb, cost {_N} ms", re.IGNORECASE),
         {"tier_tokens": 1, "tier_bytes": GIB, "tier_seconds": 1e-3},
     ),
     (
@@ -192,7 +190,10 @@ _ELEMENT: Final = {
 _TENSOR: Final = re.compile(r"tensor\(torch\.Size\(\[([\d, ]{1,80})\]\), torch\.(\w{1,20})\)")
 _TRANSFER: Final = {
     "transfers": (re.compile(rf"uccessful transfers[= ]{_N}"), 1.0),
-    "transfer_s": (re.compile(rf"[Aa]vg (?:xfer time|transfer duration)(?: \(ms\))?[= ]{_N}"), 1e-3),
+    "transfer_s": (
+        re.compile(rf"[Aa]vg (?:xfer time|transfer duration)(?: \(ms\))?[= ]{_N}"),
+        1e-3,
+    ),
     "transfer_bytes": (re.compile(rf"MB per transfer={_N}|{_N} MB per transfer"), float(MIB)),
     "printed_bytes_per_s": (
         re.compile(rf"[Tt]hroughput(?: \(MB/s\))?[= ]{_N}"),
@@ -247,7 +248,9 @@ def _groups(pattern: re.Pattern[str], line: str, units: dict[str, float]) -> dic
     if match is None:
         return {}
     numbers = (float(text.replace(",", "")) for text in match.groups())
-    return {name: number * unit for (name, unit), number in zip(units.items(), numbers, strict=True)}
+    return {
+        name: number * unit for (name, unit), number in zip(units.items(), numbers, strict=True)
+    }
 
 
 def _chunk(shape: str, dtype: str) -> dict[str, float]:

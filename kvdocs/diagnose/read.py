@@ -11,7 +11,7 @@ from kvdocs.diagnose.diagnosis import Diagnosis, gravest, judge
 from kvdocs.diagnose.evidence import Evidence, Prompts
 from kvdocs.diagnose.from_log import evidence_of_log, settings_of
 from kvdocs.diagnose.from_pages import evidence_of_pages
-from kvdocs.diagnose.gather import gather
+from kvdocs.diagnose.gather import Gathered, gather
 from kvdocs.diagnose.queries import misreadings
 from kvdocs.errors import DiagnosisError
 from kvdocs.startup_log.reader import LogInput
@@ -47,7 +47,7 @@ def read_evidence(
     found = gather(*sources)
     from_pages = evidence_of_pages(found.pages, seconds=seconds) if found.pages else ()
     from_log, facts = evidence_of_log(found.log)
-    servers = from_pages or from_log or (Evidence(source=_source(facts, found.queries)),)
+    servers = from_pages or from_log or (Evidence(source=_source(found, facts, told or {})),)
     wrong = tuple(misreadings(found.queries))
     knows = facts | settings_of(flags)
     return tuple(
@@ -56,10 +56,12 @@ def read_evidence(
     )
 
 
-def _source(facts: Mapping[str, float], queries: list[str]) -> str:
+def _source(found: Gathered, facts: Mapping[str, float], told: Mapping[str, Any]) -> str:
     if facts:
         return "lines of a log"
-    return "a query" if queries else _NOTHING
+    if found.queries:
+        return "a query"
+    return "figures as told" if told and not found.num_bytes else _NOTHING
 
 
 def _with_all(

@@ -142,7 +142,7 @@ def _room(e: Evidence) -> Reading:
         return Reading(UNKNOWN)
     used = ("kv_cache_usage", "running")
     if usage >= thresholds.FULL.value:
-        return Reading("full", used[:1])
+        return Reading("full", used[:1], _is_near(usage, thresholds.FULL))
     next_fits = not e.running or 1 - usage >= usage / e.running
     if usage >= thresholds.TIGHT.value or not next_fits:
         return Reading("tight", used, near=True)
@@ -234,13 +234,14 @@ def _growth(e: Evidence) -> Reading:
 def _metric(e: Evidence) -> Reading:
     if e.misread:
         return Reading("misread")
-    first, again = e.ttft_first_s, e.ttft_again_s
-    if e.prefix_hits == 0 and first is not None and again:
-        if first / again >= thresholds.COLD_TO_WARM.value:
-            return Reading("misread", ("prefix_hits", "ttft_first_s", "ttft_again_s"))
+    if e.prefix_hits == 0 and e.ttft_first_s is not None and e.ttft_again_s:
+        found = e.ttft_first_s / e.ttft_again_s >= thresholds.COLD_TO_WARM.value
+        used = ("prefix_hits", "ttft_first_s", "ttft_again_s")
+        return Reading("misread" if found else "sound", used)
     if e.printed_bytes_per_s and e.link_bytes_per_s:
-        if e.printed_bytes_per_s > e.link_bytes_per_s:
-            return Reading("misread", ("printed_bytes_per_s", "link_bytes_per_s"))
+        above = e.printed_bytes_per_s > e.link_bytes_per_s
+        bandwidths = ("printed_bytes_per_s", "link_bytes_per_s")
+        return Reading("misread" if above else "sound", bandwidths)
     return Reading("sound")
 
 

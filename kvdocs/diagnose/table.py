@@ -76,9 +76,7 @@ _LIGHT: Final = ("light", UNKNOWN)
 
 ROWS: Final = (
     Row(Verdict.STALLED, {"progress": ("stalled",)}),
-    Row(
-        Verdict.NEVER_FITS, {"progress": _but("progress", "stalled"), "start": ("never-fits",)}
-    ),
+    Row(Verdict.NEVER_FITS, {"progress": _but("progress", "stalled"), "start": ("never-fits",)}),
     Row(Verdict.OFFLOAD_SLOWER, {**_MOVES, "tier": ("slower",)}),
     Row(Verdict.OFFLOAD_FULL, {**_MOVES, "tier": ("full",)}),
     Row(Verdict.SLOW_LINK, {**_MOVES, "tier": ("slow-link",)}, Confidence.MEDIUM),
@@ -118,12 +116,8 @@ ROWS: Final = (
     Row(Verdict.ANSWERS_GROWING, {**_PACED, "growth": ("growing",)}),
     Row(Verdict.METRIC_MISREAD, {**_LEVEL, "metric": ("misread",)}),
     Row(Verdict.HEALTHY_FULL, {**_SOUND, "room": ("full",)}),
-    Row(
-        Verdict.FULL_AT_START, {**_SOUND, "room": ("tight", "free"), "start": ("full",)}
-    ),
-    Row(
-        Verdict.HEALTHY, {**_SOUND, "room": ("tight", "free"), "start": ("reserve", UNKNOWN)}
-    ),
+    Row(Verdict.FULL_AT_START, {**_SOUND, "room": ("tight", "free"), "start": ("full",)}),
+    Row(Verdict.HEALTHY, {**_SOUND, "room": ("tight", "free"), "start": ("reserve", UNKNOWN)}),
     Row(Verdict.NOT_ENOUGH, {**_SOUND, "room": (UNKNOWN,)}, Confidence.LOW),
     Row(Verdict.HITS_ARE_PREEMPTIONS, {**_DARK, "sharing": ("artefact",)}, Confidence.MEDIUM),
     Row(Verdict.PREFIX_SHARING_DEFEATED, {**_DARK, "sharing": ("defeated",)}),

@@ -53,7 +53,7 @@ class Advice:
     """What a verdict means.
 
     Attributes:
-        title: The verdict in a few words.
+        title: What its name says in a few words, to stand behind it.
         meaning: What happens on such a server.
         actions: What to change, the cheapest first.
         tell_more: What would make the verdict surer.
@@ -73,7 +73,7 @@ _FLAGS: Final = "The server's flags, above all --max-num-seqs and --max-num-batc
 
 ADVICE: Final[dict[Verdict, Advice]] = {
     Verdict.HEALTHY: Advice(
-        "healthy, with room to spare",
+        "nobody waits, and there is room to spare",
         "Nobody waits, and blocks are free. If answers are slow here, memory is not why.",
         (
             (
@@ -85,7 +85,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.FINE,
     ),
     Verdict.HEALTHY_FULL: Advice(
-        "healthy and full",
+        "full, and nobody waits",
         "The cache is full and nobody waits: a server at work. Cached blocks that nobody holds "
         "count as free, so this is requests, not leftovers.",
         ("Nothing. Set an alert on the queue, not on the cache.",),
@@ -93,7 +93,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.FINE,
     ),
     Verdict.FULL_AT_START: Advice(
-        "healthy; the GPU is full because the server reserves its memory at start-up",
+        "healthy: the server reserves its memory when it starts",
         "A server takes its share of the GPU before the first request. `nvidia-smi` shows the "
         "reservation, never how much of the cache is in use.",
         (
@@ -104,11 +104,13 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.FINE,
     ),
     Verdict.MEMORY_BOUND: Advice(
-        "memory-bound: the cache is full and requests wait for blocks",
+        "the cache is full, and requests wait for blocks",
         "The head of the queue waits until running requests give blocks back.",
         (
-            "Give the cache what is free: a higher --gpu-memory-utilization, a lower "
-            "--max-num-batched-tokens.",
+            (
+                "Give the cache what is free: a higher --gpu-memory-utilization, a lower "
+                "--max-num-batched-tokens."
+            ),
             "Make tokens smaller: --kv-cache-dtype fp8 holds twice as many.",
             "Make requests shorter: max_tokens, less context, a shared prefix put first.",
             "Add memory: tensor parallelism, a larger GPU, or another replica.",
@@ -116,7 +118,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         (_TWO_SCRAPES, _START_LINE, "How long prompts and answers are."),
     ),
     Verdict.SCHEDULING_OR_COMPUTE_BOUND: Advice(
-        "scheduling- or compute-bound: requests wait although blocks are free",
+        "requests wait although blocks are free",
         "There is room in the cache, so more of it would change nothing: a limit or the GPU's "
         "arithmetic holds the queue.",
         (
@@ -128,21 +130,23 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         (_FLAGS, _TWO_SCRAPES),
     ),
     Verdict.PREFILL_BOUND: Advice(
-        "prefill-bound: prompts take the steps, and answers wait behind them",
+        "prompts take the steps, and the rest waits behind them",
         "Each step's token budget goes to prompts. The cache is not the limit, and its usage does "
         "not show the overload: watch the queue and the time to first token.",
         (
             "Put what prompts share first, token for token the same, so that it is cached.",
             "Set --long-prefill-token-threshold, so that long prompts leave room for answers.",
-            "Raise --max-num-batched-tokens, if time to first token matters more than the pace of "
-            "answers.",
+            (
+                "Raise --max-num-batched-tokens, if time to first token matters more than the pace "
+                "of answers."
+            ),
             "Shorten prompts.",
             "Add replicas or prefill workers: it is arithmetic that is short.",
         ),
         (_TWO_SCRAPES, "What prompts have in common, and so what hit rate to expect."),
     ),
     Verdict.MAX_NUM_SEQS_BOUND: Advice(
-        "bound by --max-num-seqs: the batch is as large as it may get",
+        "the batch is as large as it may get",
         "As many requests run as may run; blocks are free.",
         (
             "Raise --max-num-seqs step by step, watching preemptions and time per output token.",
@@ -151,7 +155,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         (_FLAGS, "Whether Running stays at the same number."),
     ),
     Verdict.THRASHING: Advice(
-        "thrashing: running requests are preempted again and again",
+        "running requests are preempted again and again",
         "Blocks run out under running requests; the last admitted loses its own and is computed "
         "again later. Every preemption is work done twice.",
         (
@@ -163,7 +167,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         (_START_LINE, "How long prompts and answers are."),
     ),
     Verdict.HITS_ARE_PREEMPTIONS: Advice(
-        "the hit rate is an artefact: preempted requests find their own blocks again",
+        "the hit rate is preempted requests finding their own blocks again",
         "The prompts have little in common; what hits are requests that lost their place and are "
         "computed again. The server is short of memory.",
         (
@@ -175,7 +179,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ("vllm:num_preemptions_total, twice.", "What prompts have in common."),
     ),
     Verdict.PREFIX_SHARING_DEFEATED: Advice(
-        "prefix sharing is defeated: what could be shared is computed every time",
+        "what could be shared is computed every time",
         "Only full blocks with the same whole history are found. A prompt shorter than a block, a "
         "changed first token, another cache_salt, or the blocks of hundreds of tokens that hybrid "
         "models get, and nothing is.",
@@ -192,7 +196,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ),
     ),
     Verdict.ANSWERS_GROWING: Advice(
-        "answers keep growing: nothing ends, so the cache fills",
+        "nothing ends, so the cache fills",
         "The same requests run on and nobody joins or leaves. That is no leak: each token of an "
         "answer stays until its request ends.",
         (
@@ -203,7 +207,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.NOTICE,
     ),
     Verdict.STALLED: Advice(
-        "stalled: requests wait, nothing runs and no token comes out",
+        "requests wait, and nothing runs or no token comes out",
         "The cache is not the reason: there is room. Either the scheduler hangs, or the head of "
         "the queue can never fit and holds up all behind it.",
         (
@@ -214,7 +218,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ("A second scrape: does any counter move?", "The length of the oldest waiting prompt."),
     ),
     Verdict.WAITING_FOR_KV: Advice(
-        "requests wait for KV that is on its way",
+        "requests wait for KV that is on its way to them",
         "They are deferred, not short of room: their KV comes from another tier or another server. "
         "They hold blocks meanwhile.",
         (
@@ -224,7 +228,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ("vllm:num_requests_waiting_by_reason and the connector's own metrics.",),
     ),
     Verdict.NEVER_FITS: Advice(
-        "a request can never fit: it needs more blocks than one request may ever have",
+        "a request needs more blocks than one may ever have",
         "No waiting helps. With vLLM's old engine and pipeline parallelism the printed blocks are "
         "split over the stages' engines, so one request gets only its part.",
         (
@@ -235,7 +239,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ("The start-up lines with the capacity.",),
     ),
     Verdict.PROFILING_RESERVE: Advice(
-        "memory is kept for the largest step: the cache gets what profiling left",
+        "memory is kept for the largest step; the cache gets the rest",
         "At start-up the server runs its largest batch once and keeps room for it: "
         "--max-num-batched-tokens tokens, and as many images as may come.",
         (
@@ -247,7 +251,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.NOTICE,
     ),
     Verdict.OFFLOAD_SLOWER: Advice(
-        "the offload tier is slower than computing again",
+        "loading from the tier is slower than computing again",
         "Loading KV takes longer than the prefill that it saves.",
         (
             "Switch the tier off for short prompts, or altogether.",
@@ -257,7 +261,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ("Time to first token of a prompt that is in the tier, and of one that is nowhere.",),
     ),
     Verdict.OFFLOAD_UNNEEDED: Advice(
-        "the offload tier has nothing to do: the GPU holds what is asked for",
+        "the GPU still holds what the tier has",
         "Nearly all that the tier has is still in the GPU's own prefix cache.",
         (
             "Leave it, or switch it off: it cannot help with this load.",
@@ -267,7 +271,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.NOTICE,
     ),
     Verdict.OFFLOAD_FULL: Advice(
-        "the offload tier is full: what is stored pushes out what is needed",
+        "what is stored in the tier pushes out what is needed",
         "A tier smaller than what passes through it keeps nothing until it is asked for again.",
         (
             "Store less: only prompts, or only what has been looked up before.",
@@ -283,7 +287,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.FINE,
     ),
     Verdict.SLOW_LINK: Advice(
-        "the link is slow: transfers take as long as a prefill",
+        "transfers take as long as a prefill",
         "Below 10 Gbit/s a long prompt's KV is on its way for seconds.",
         (
             "See that RDMA is used and not TCP.",
@@ -293,7 +297,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ("How many bytes a token has, and how long prompts are.",),
     ),
     Verdict.METRIC_MISREAD: Advice(
-        "the figure is misread: a wrong unit, an old name, or a query the wrong way round",
+        "a wrong unit, an old name, or a query the wrong way round",
         "A dashboard or rule reads something else than it says.",
         (
             "Use current names: vllm:kv_cache_usage_perc, which is a share from 0 to 1.",
@@ -304,7 +308,7 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.NOTICE,
     ),
     Verdict.NOT_ENOUGH: Advice(
-        "not enough evidence",
+        "it does not say who waits and how full the cache is",
         "What was read does not say who waits and how full the cache is.",
         (
             "Read /metrics of the server itself: usage, running and waiting together.",
