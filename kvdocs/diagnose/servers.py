@@ -78,10 +78,19 @@ class SimulatedServer:
     counts_again: bool = False
     rewrite: Callable[[str], str] = str
 
-    def open(self) -> Simulation:
-        """The server under way, at its start."""
-        arrivals = ListedArrivals(self.requests)
-        simulation = Simulation(self.config, self.timer, arrivals, interval_s=None, keep_log=True)
+    def open(self, *, interval_s: float | None = None) -> Simulation:
+        """The server under way, at its start.
+
+        Args:
+            interval_s: Seconds between samples; None takes none.
+        """
+        simulation = Simulation(
+            self.config,
+            self.timer,
+            ListedArrivals(self.requests),
+            interval_s=interval_s,
+            keep_log=True,
+        )
         if self.stuck:
             prompt = DistinctPrompt(self.stuck)
             simulation.engine.add(RequestSpec(id="stuck", prompt=prompt, max_tokens=16))
