@@ -9,6 +9,7 @@ from kvdocs.diagnose.signals import SIGNALS
 from kvdocs.diagnose.table import DOMAINS, ROWS, Row
 from kvdocs.diagnose.thresholds import ALL, Threshold
 from kvdocs.diagnose.verdicts import Verdict
+from kvdocs.drills.prose import spans
 from kvdocs.html import Element, Node, h
 from kvdocs.units import format_number
 
@@ -37,7 +38,7 @@ def signals_table() -> Element:
     rows = (
         (
             h("code", signal.name),
-            signal.question,
+            h("span", *spans(signal.question)),
             h("ul", *(h("li", h("b", value), f": {means}") for value, means in _values(signal))),
         )
         for signal in SIGNALS
@@ -87,9 +88,9 @@ def verdicts_table() -> Element:
             h(
                 "div",
                 h("p", h("b", _sentence(verdict.advice.title))),
-                h("p", verdict.advice.meaning),
+                h("p", *spans(verdict.advice.meaning)),
             ),
-            h("ol", *(h("li", action) for action in verdict.advice.actions)),
+            h("ol", *(h("li", *spans(action)) for action in verdict.advice.actions)),
         )
         for verdict in Verdict
     )

@@ -25,9 +25,14 @@ NAMES: Final = ("ada", "bob", "cleo", "dan")
 INTERVAL_S: Final = 0.2
 """Seconds between two points of a panel."""
 _QUEUES: Final = ("max-num-seqs-bound", "prefill-bound", "scheduling-bound")
-_SECONDS: Final = {"healthy": 5.0, "scheduling-bound": 6.0, "healthy and full": 7.0}
+_SECONDS: Final = {"healthy": 6.0, "scheduling-bound": 6.0, "healthy and full": 10.0}
+WINDOW: Final = 20
+"""Samples that a panel shows, the last ones."""
+_BLOCKS: Final = {"healthy": 600, "prefill-bound": 5000, "scheduling-bound": 2200}
+"""Pools that such loads fill to a good part; the kinds' own are so large that they look empty."""
+_SEQ_BLOCKS: Final = 80
 _FULL: Final = 0.92
-_LATEST_S: Final = 12.0
+_LATEST_S: Final = 14.0
 _SHOWN: Final = (
     "vllm:num_requests_",
     "vllm:kv_cache_usage_perc",
@@ -90,13 +95,18 @@ def _dashboard(name: str, kind: str, rng: random.Random) -> Dashboard:
     server = KINDS[kind].draw(rng)
     if not isinstance(server, SimulatedServer):
         raise TypeError(kind)
+    config = server.config
+    num_blocks = _BLOCKS.get(kind, config.num_blocks)
+    if kind == "max-num-seqs-bound":
+        num_blocks = config.max_num_seqs * _SEQ_BLOCKS
+    server = replace(server, config=replace(config, num_blocks=num_blocks))
     simulation = server.open(interval_s=INTERVAL_S)
     time = _SECONDS.get(kind, 3.0)
     simulation.run_until(time)
     while kind == "healthy and full" and time < _LATEST_S and not _is_at_work(simulation):
         time += INTERVAL_S
         simulation.run_until(time)
-    return Dashboard(name, kind, tuple(simulation.samples), _metrics(simulation))
+    return Dashboard(name, kind, tuple(simulation.samples[-WINDOW:]), _metrics(simulation))
 
 
 def _is_at_work(simulation: Simulation) -> bool:
@@ -147,7 +157,7 @@ def _panel(each: Dashboard, top: int, *, tells: bool) -> Element:
         entries,
         num_moments=len(each.samples),
         now=len(each.samples) - 1,
-        axis=("0 s", f"{now.time_s:.0f} s"),
+        axis=(f"{len(each.samples) * INTERVAL_S:.0f} s ago", "now"),
         label=f"{each.name}: {_words(each)}.",
     )
     raw = h(
@@ -180,7 +190,7 @@ def _told(each: Dashboard, *, tells: bool) -> Element | None:
     fine = told.verdict.advice.gravity is Gravity.FINE
     return h(
         "p",
-        h("b", str(told.verdict), class_=f"kv-verdict kv-verdict-{'fine' if fine else 'trouble'}"),
+        h("b", str(told.verdict), class_=f"kv-finding kv-finding-{'fine' if fine else 'trouble'}"),
         f" {told.verdict.advice.title}",
         class_="kv-panel-verdict",
     )
@@ -204,6 +214,7 @@ def draw(*, seed: float, verdicts: str) -> View:
     shown = dashboards(number)
     top = _top(shown)
     needy = next(each for each in shown if each.kind == "memory-bound")
+    waiting = sum(each.now.waiting for each in shown)
     rows = (
         (
             each.name,
@@ -222,15 +233,18 @@ def draw(*, seed: float, verdicts: str) -> View:
             else "Four servers, four complaints. Which one is short of memory?"
         ),
         picture=h("div", *(_panel(each, top, tells=tells) for each in shown), class_="kv-panels"),
-        figures=tuple(
-            Figure(
-                f"usage_{each.name}",
-                f"KV cache usage of {each.name}",
-                f"{100 * each.now.kv_cache_usage:.0f}",
-                "%",
-                f"{each.now.waiting:,} waiting, {each.now.running:,} running",
-            )
-            for each in shown
+        figures=(
+            Figure("waiting", "Waiting on all four", f"{waiting:,}", "requests"),
+            *(
+                Figure(
+                    f"usage_{each.name}",
+                    f"KV cache usage of {each.name}",
+                    f"{100 * each.now.kv_cache_usage:.0f}",
+                    "%",
+                    f"{each.now.waiting:,} waiting, {each.now.running:,} running",
+                )
+                for each in shown
+            ),
         ),
         caption=(
             "Notice that neither curve says it alone: a full cache may be a server at work, and a "
@@ -242,8 +256,8 @@ def draw(*, seed: float, verdicts: str) -> View:
         ),
         python=(
             "from kvdocs.widgets.dashboards import dashboards\n\n"
-            f"for server in dashboards({number}):\n"
-            "    print(server.name, server.diagnosis().verdict)"
+            f"servers = dashboards({number})\n"
+            "print(sum(server.now.waiting for server in servers))"
         ),
         announce="; ".join(f"{each.name}: {_words(each)}" for each in shown) + ".",
     )
@@ -252,7 +266,7 @@ def draw(*, seed: float, verdicts: str) -> View:
 DASHBOARDS: Final = Widget(
     name="dashboards",
     controls=(
-        Range("seed", "Another four", minimum=1, maximum=999, step=1, default="1", digits=0),
+        Range("seed", "Another four", minimum=1, maximum=999, step=1, default="4", digits=0),
         Choice(
             "verdicts", "Diagnosis", (("hidden", "hidden"), ("shown", "shown")), default="hidden"
         ),

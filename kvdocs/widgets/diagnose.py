@@ -9,6 +9,7 @@ from kvdocs.diagnose.diagnosis import Diagnosis
 from kvdocs.diagnose.read import diagnose
 from kvdocs.diagnose.thresholds import FULL
 from kvdocs.diagnose.verdicts import Gravity
+from kvdocs.drills.prose import spans
 from kvdocs.errors import DiagnosisError, ParameterError
 from kvdocs.html import Element, h, svg
 from kvdocs.units import format_number
@@ -69,16 +70,10 @@ def _map(told: Diagnosis) -> Element | None:
     x, y = 100 * min(usage, 1.0), 92 - 78 * waiting / (waiting + 10)
     y = 92 if waiting == 0 else y
     words = f"Usage {usage:.0%}, {waiting:g} waiting."
-    corners = (
-        ("scheduling or compute", "kv-corner-queue"),
-        ("memory", "kv-corner-memory"),
-        ("room to spare", "kv-corner-spare"),
-        ("full and healthy", "kv-corner-full"),
-    )
     drawing = svg(
         "svg",
-        svg("path", d="M0 84H100M80 0V100", class_="kv-grid"),
-        svg("path", d=f"M{100 * FULL.value:g} 0V100", class_="kv-change-mark"),
+        svg("path", d=f"M{100 * FULL.value:g} 0H100V100H{100 * FULL.value:g}z", class_="kv-full"),
+        svg("path", d="M0 84H100", class_="kv-grid"),
         view_box="0 0 100 100",
         preserve_aspect_ratio="none",
         aria_hidden="true",
@@ -86,25 +81,22 @@ def _map(told: Diagnosis) -> Element | None:
     place = h("span", class_="kv-here", style=f"left:{x:.1f}%;top:{y:.1f}%")
     return h(
         "div",
-        h("p", h("span", "Waiting, upwards; usage, to the right"), class_="kv-strip-name"),
-        h(
-            "div",
-            drawing,
-            *(h("span", text, class_=f"kv-corner {name}") for text, name in corners),
-            place,
-            class_="kv-map",
-            role="img",
-            aria_label=words,
-        ),
-        class_="kv-diagnosis-map",
+        h("p", "Where it stands", class_="kv-part-name"),
+        _row("requests wait: scheduling or compute", "full: memory"),
+        h("div", drawing, place, class_="kv-map", role="img", aria_label=words),
+        _row("nobody waits: room to spare", "full: at work"),
     )
+
+
+def _row(left: str, right: str) -> Element:
+    return h("p", h("span", left), h("span", right), class_="kv-map-names", aria_hidden="true")
 
 
 def _list(title: str, lines: tuple[str, ...], *, ordered: bool = False) -> Element | None:
     if not lines:
         return None
     shown = lines[:_NO_MORE]
-    items = [h("li", line) for line in shown]
+    items = [h("li", *spans(line)) for line in shown]
     if len(lines) > len(shown):
         items.append(h("li", f"and {len(lines) - len(shown):,} more"))
     return h("div", h("p", title, class_="kv-part-name"), h("ol" if ordered else "ul", *items))
@@ -129,9 +121,9 @@ def _picture(told: Diagnosis) -> Element:
         h("p", PRIVATE, class_="kv-note kv-private"),
         h(
             "div",
-            h("b", str(told.verdict), class_=f"kv-verdict kv-verdict-{_TONES[advice.gravity]}"),
+            h("b", str(told.verdict), class_=f"kv-finding kv-finding-{_TONES[advice.gravity]}"),
             h("span", f"{told.confidence} confidence", class_="kv-confidence"),
-            h("p", advice.meaning),
+            h("p", *spans(advice.meaning)),
             class_="kv-diagnosis-head",
         ),
         h(
@@ -147,6 +139,18 @@ def _picture(told: Diagnosis) -> Element:
             class_="kv-diagnosis-parts",
         ),
         class_="kv-diagnosis",
+    )
+
+
+def _python(*, is_example: bool) -> str:
+    if is_example:
+        imported, source = "from kvdocs.widgets.diagnose import EXAMPLE\n", "EXAMPLE"
+    else:
+        imported, source = "", 'open("metrics.txt", "rb")'
+    return (
+        f"from kvdocs.diagnose import diagnose\n{imported}\n"
+        f"told = diagnose({source})\n"
+        "print(len(told.evidence))"
     )
 
 
@@ -172,8 +176,8 @@ def draw(*, first: str, second: str, seconds: str, flags: str, prompts: str) -> 
         title=f"{title[0].upper()}{title[1:]}",
         picture=_picture(told),
         figures=(
-            Figure("verdict", "Verdict", str(told.verdict), "", f"from {told.source}"),
-            Figure("confidence", "Confidence", str(told.confidence)),
+            Figure("num_figures", "Figures it goes by", f"{len(told.evidence):,}", "", told.source),
+            Figure("verdict", "Verdict", str(told.verdict), "", f"{told.confidence} confidence"),
         ),
         caption=(
             "Notice what would tell more: one page is one moment. The reference has the table that "
@@ -182,11 +186,7 @@ def draw(*, first: str, second: str, seconds: str, flags: str, prompts: str) -> 
         table=Table(
             ("Signal", "Value"), tuple((name, value) for name, value in told.signals.items())
         ),
-        python=(
-            "from kvdocs.diagnose import diagnose\n\n"
-            'told = diagnose(open("metrics.txt").read())\n'
-            "print(told.verdict, told.actions)"
-        ),
+        python=_python(is_example=first == EXAMPLE),
         announce=f"{told.verdict}, {told.confidence} confidence.",
     )
 
