@@ -30,14 +30,19 @@ def count(name: str, seeds: int = SEEDS) -> dict[str, Any]:
 def main() -> int:
     """Count them all; one process per CPU."""
     parser = argparse.ArgumentParser(prog="python -m bench.diagnosis", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="KIND", help="count these again; else all")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="servers of each kind")
     parser.add_argument("--processes", type=int, default=None)
     args = parser.parse_args()
+    names = args.names or list(KINDS)
+    if unknown := [name for name in names if name not in KINDS]:
+        parser.error(f"no kind is called {unknown[0]!r}; there are {', '.join(KINDS)}")
     with ProcessPoolExecutor(args.processes) as pool:
-        found = dict(zip(KINDS, pool.map(count, KINDS, [args.seeds] * len(KINDS)), strict=True))
+        found = dict(zip(names, pool.map(count, names, [args.seeds] * len(names)), strict=True))
     for name, row in found.items():
-        print(f"{name:24} {dict(row['counts'])}")
-    document = {"seeds": args.seeds, "kinds": found}
+        print(f"{name:24} {', '.join(f'{each} {n}' for each, n in row['counts'].items())}")
+    known = json.loads(OUT.read_text(encoding="utf-8"))["kinds"] if args.names else {}
+    document = {"seeds": args.seeds, "kinds": {name: (known | found)[name] for name in KINDS}}
     OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0
 

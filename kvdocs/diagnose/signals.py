@@ -197,8 +197,8 @@ def _cap(e: Evidence) -> Reading:
         return Reading("reached" if reached else "below", ("running", "max_num_seqs"))
     if (e.kv_cache_usage or 0) >= thresholds.TIGHT.value:
         return Reading(UNKNOWN)
-    many_moments = e.moments >= 4 or (e.prompt_per_output or 0) < thresholds.PREFILL.value
-    if e.running_steady and e.running > 1 and many_moments:
+    is_held = e.running_steady and e.moments >= thresholds.MOMENTS_TO_HOLD
+    if is_held and e.running > 1:
         return Reading("reached", ("running",), near=True)
     if e.running in thresholds.USUAL_CAPS:
         return Reading("reached", ("running",), near=True)

@@ -160,5 +160,7 @@ ALL: Final = (
 
 USUAL_CAPS: Final = frozenset({128, 256, 1024})
 """Defaults of --max-num-seqs (vLLM 0.33.0 engine/arg_utils.py and config/scheduler.py)."""
+MOMENTS_TO_HOLD: Final = 3
+"""Moments with the same number running that speak for a limit; two may be chance."""
 LOG_INTERVAL_S: Final = 10.0
 """Seconds between statistics lines (vLLM 0.33.0 envs.py, VLLM_LOG_STATS_INTERVAL)."""
