@@ -359,7 +359,7 @@ def test_a_series_that_stands_there_twice_counts_once() -> None:
 
 # Simulated servers -------------------------------------------------------------------------------
 
-SEEDS = 12
+SEEDS = 24
 
 
 @pytest.mark.parametrize("name", KINDS)

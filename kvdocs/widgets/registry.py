@@ -15,6 +15,7 @@ _NAMES: Final = (
     "dashboards",
     "decode-reads",
     "diagnose",
+    "fp8-before-after",
     "gpu-memory",
     "heads",
     "length-tail",
