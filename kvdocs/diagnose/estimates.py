@@ -44,7 +44,7 @@ def explain_estimate(
     Examples:
         >>> config = {"model_type": "qwen3", "num_hidden_layers": 36, "hidden_size": 2560,
         ...     "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}
-        >>> explain_estimate(92_160, config)
+        >>> explain_estimate(92_160, config)[:1]
         ('head width taken as hidden size / query heads',)
         >>> explain_estimate(147_456, config)
         ('right',)

@@ -113,7 +113,7 @@ def gather(*sources: LogInput) -> Gathered:
         *sources: What was pasted, or the files named; pages in the order of their scrapes.
 
     Examples:
-        >>> found = gather("vllm:num_requests_running 3\\nRunning: 3 reqs, Waiting: 0 reqs")
+        >>> found = gather("vllm:num_requests_running 3\nRunning: 3 reqs, Waiting: 0 reqs")
         >>> found.pages, list(found.log)
         ([['vllm:num_requests_running 3']], ['Running: 3 reqs, Waiting: 0 reqs'])
     """

@@ -11,7 +11,7 @@ from kvdocs.diagnose.thresholds import ALL, Threshold
 from kvdocs.diagnose.verdicts import Verdict
 from kvdocs.drills.prose import spans
 from kvdocs.html import Element, Node, h
-from kvdocs.units import format_number
+from kvdocs.units import format_bytes, format_number
 
 
 def _table(label: str, head: Sequence[str], rows: Iterable[Sequence[Node]]) -> Element:
@@ -23,7 +23,7 @@ def _table(label: str, head: Sequence[str], rows: Iterable[Sequence[Node]]) -> E
         "table",
         h("thead", h("tr", *(h("th", title, scope="col") for title in head))),
         h("tbody", *body),
-        class_="kv-table",
+        class_="kv-rules",
     )
     return h("div", table, class_="kv-scroll", tabindex=0, role="group", aria_label=label)
 
@@ -51,28 +51,30 @@ def _values(signal: Any) -> Iterable[tuple[str, str]]:
 
 
 def decision_table() -> Element:
-    """The rows in their order.
+    """The rows in their order, a column for each signal.
 
     Examples:
         >>> str(decision_table()).count("<tr>") == len(ROWS) + 1
         True
     """
-    rows = (
-        (str(number), h("code", row.verdict), h("ul", *_conditions(row)), str(row.confidence))
+    rows: list[list[Node]] = [
+        [str(number), h("code", row.verdict), *_conditions(row), str(row.confidence)]
         for number, row in enumerate(ROWS, 1)
-    )
-    return _table("The decision table", ("Row", "Verdict", "When", "Surest"), rows)
+    ]
+    return _table("The decision table", ("Row", "Verdict", *DOMAINS, "Surest"), rows)
 
 
-def _conditions(row: Row) -> Iterable[Element]:
-    """A row's conditions, by what is left out where that is shorter."""
-    for name, allowed in row.when.items():
-        left_out = [value for value in DOMAINS[name] if value not in allowed]
-        if len(left_out) < len(allowed):
-            told = f" not {' or '.join(left_out)}"
+def _conditions(row: Row) -> Iterable[str]:
+    """What a row asks of each signal, by what is left out where that is shorter."""
+    for name, domain in DOMAINS.items():
+        allowed = row.when.get(name, domain)
+        left_out = [value for value in domain if value not in allowed]
+        if not left_out:
+            yield "any"
+        elif len(left_out) < len(allowed):
+            yield f"not {' or '.join(left_out)}"
         else:
-            told = f" {' or '.join(allowed)}"
-        yield h("li", h("code", name), told)
+            yield " or ".join(allowed)
 
 
 def verdicts_table() -> Element:
@@ -113,6 +115,8 @@ def thresholds_table() -> Element:
 
 
 def _shown(threshold: Threshold) -> str:
+    if threshold.unit == "bytes/s":
+        return f"{format_bytes(threshold.value, 'GB')}/s"
     return f"{format_number(threshold.value, 3)} {threshold.unit}".strip()
 
 
