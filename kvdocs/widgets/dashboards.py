@@ -158,7 +158,7 @@ def _panel(each: Dashboard, top: int, *, tells: bool) -> Element:
         num_moments=len(each.samples),
         now=len(each.samples) - 1,
         axis=(f"{len(each.samples) * INTERVAL_S:.0f} s ago", "now"),
-        label=f"{each.name}: {_words(each)}.",
+        label=f"{each.name} over the last seconds; now {_words(each)}.",
     )
     raw = h(
         "details",

@@ -69,7 +69,7 @@ def _map(told: Diagnosis) -> Element | None:
         return None
     x, y = 100 * min(usage, 1.0), 92 - 78 * waiting / (waiting + 10)
     y = 92 if waiting == 0 else y
-    words = f"Usage {usage:.0%}, {waiting:g} waiting."
+    words = f"The server between four corners: usage {usage:.0%}, {waiting:g} requests waiting."
     drawing = svg(
         "svg",
         svg("path", d=f"M{100 * FULL.value:g} 0H100V100H{100 * FULL.value:g}z", class_="kv-full"),
