@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 
+import glossary
 import jinja2
 from fences import executed_fences, with_options
 from markdown import Markdown
@@ -162,6 +163,25 @@ def check_drills(drills: Mapping[str, Any]) -> Iterator[Problem]:
             yield _in_code(drill.hints, told)
 
 
+def check_terms(
+    terms: Iterable[glossary.Term], pages: Iterable[glossary.LessonPage], steps: Iterable[int]
+) -> Iterator[Problem]:
+    """Every term of the glossary is used by a lesson page, and every abbreviation is a term."""
+    pages, steps = list(pages), set(steps)
+    text = glossary.SOURCE.read_text(encoding="utf-8")
+    source = Source(glossary.SOURCE.relative_to(ROOT).as_posix(), text, 0)
+    used = {name for page in pages for name in glossary.used_in(page.shown)}
+    for term in terms:
+        # A step that is still to be written may bring its words with it.
+        if term.step in steps and term.name not in used:
+            line = source.line_of(f'name = "{term.name}"')
+            yield Problem(source.file, line, f"no lesson page uses {term.name!r}; leave it out")
+    for page in pages:
+        for word in sorted(glossary.undefined_in(page.prose)):
+            told = f"{word} is not explained; define it in {source.file}"
+            yield Problem(f"docs/{page.file}", 1, told)
+
+
 # --- MkDocs' events -------------------------------------------------------------------------------
 
 
@@ -217,6 +237,9 @@ def on_env(env: jinja2.Environment, config: MkDocsConfig, files: Files) -> None:
     pages = [file.page for file in files.documentation_pages() if file.page]
     numbered = [page for page in pages if type(page.meta.get("step")) is int]
     _problems.extend(check_steps((source_of(page, config), page.meta["step"]) for page in numbered))
+    if glossary.Noted.pages:
+        steps = [page.meta["step"] for page in numbered]
+        _problems.extend(check_terms(glossary.terms(), glossary.Noted.pages, steps))
     _raise()
 
 
