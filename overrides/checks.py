@@ -30,10 +30,12 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 LESSON_NUMBERS: Final = ("step", "part", "minutes")
 LESSON_TEXTS: Final = ("title", "part_title", "question", "takeaway", "description")
 """Front matter every lesson page must have."""
+SOURCES: Final = "reference/sources.md"
 MOST_HINTS: Final = 3
 OPTION: Final = "kv_line"
 """Fence option, written by this hook, that tells on which line of its file a fence opens."""
 
+_PAPER: Final = re.compile(r"https?://(?:arxiv\.org|(?:dx\.)?doi\.org|dl\.acm\.org)/[^\s)>\"]+")
 _FAILED: Final = "Execution of python code block"
 _FRAME: Final = re.compile(r'File "<code block: [^"]*>", line (?P<line>\d+)')
 
@@ -182,6 +184,14 @@ def check_terms(
             yield Problem(f"docs/{page.file}", 1, told)
 
 
+def check_sources(source: Source, listed: str) -> Iterator[Problem]:
+    """Every paper that a lesson page links to stands on the page of sources."""
+    for match in _PAPER.finditer(source.text):
+        if match[0] not in listed:
+            line = source.text.count("\n", 0, match.start()) + 1
+            yield Problem(source.file, line, f"{match[0]} is cited; add it to docs/{SOURCES}")
+
+
 # --- MkDocs' events -------------------------------------------------------------------------------
 
 
@@ -213,12 +223,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 @event_priority(100)
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Check the front matter, and tell each fence which line it stands on."""
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Check the front matter and the papers, and tell each fence which line it stands on."""
     global _source  # noqa: PLW0603 - formatters are not told which page they are on
     _source = source_of(page, config, markdown)
     if page.file.src_uri.startswith("lessons/"):
         _problems.extend(check_front_matter(_source, page.meta))
+        cited = files.get_file_from_path(SOURCES)
+        _problems.extend(check_sources(_source, cited.content_string if cited else ""))
         if _publishing:
             _problems.extend(check_written(_source))
     lines = [fence.line for fence in executed_fences(markdown)]
