@@ -14,11 +14,13 @@ from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 EMBED_TEMPLATE: Final = "embed.html"
 """The template of a bare page: a picture, and nothing of the site around it."""
 
 _DRILL: Final = re.compile(r'<kv-drill [^>]*?\bname="(?P<name>[^"]+)"')
+_TO_STEP: Final = re.compile(r'href="step:(?P<step>\d+)"')
 _EMBED_PAGE: Final = """\
 ---
 title: {name}
@@ -73,6 +75,28 @@ def on_env(env: jinja2.Environment, config: MkDocsConfig, files: Files) -> None:
     pages = [page for page in _navigation[0].pages if "step" in page.meta]
     env.globals["course"] = [step_of(page) for page in pages]
     env.globals["parts"] = parts_of(pages)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Give links to steps their addresses, as `overrides/runtime/step-links.ts` does later."""
+    pages = {each.meta["step"]: each for each in _navigation[0].pages if "step" in each.meta}
+    return with_step_links(output, {step: each.file.url for step, each in pages.items()}, page)
+
+
+def with_step_links(html: str, urls: dict[int, str], page: Page) -> str:
+    """Return a page's HTML with the address of each step that is linked to.
+
+    Args:
+        html: The page.
+        urls: Addresses below the site's root, by step; a step that is missing gets no link.
+        page: The page, from which addresses are relative.
+    """
+
+    def address(match: re.Match[str]) -> str:
+        url = urls.get(int(match["step"]))
+        return f'href="{get_relative_url(url, page.url)}"' if url is not None else ""
+
+    return _TO_STEP.sub(address, html)
 
 
 def step_of(page: Page) -> dict[str, Any]:
