@@ -157,8 +157,8 @@ def _python(subject: Subject, model: str, gpu: str, *, pasted: bool) -> str:
             "subject = read_subject(",
             *(f"    {argument}" for argument in subject_arguments),
             ")",
-            "for part in parts(subject):",
-            "    print(part.title, *part.lines, sep='\\n  ')",
+            "sheet = parts(subject)",
+            "print(subject.at_once(subject.tokens))",
         ]
     )
 
