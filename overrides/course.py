@@ -6,6 +6,7 @@ Both are computed from the pages themselves, so nothing of it is written twice.
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Any, Final
 
 import jinja2
@@ -71,10 +72,26 @@ def drills_on(html: str) -> list[str]:
 
 
 def on_env(env: jinja2.Environment, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001
-    """Hand the steps to the templates."""
+    """Hand the steps to the templates, and number them in the sidebar."""
     pages = [page for page in _navigation[0].pages if "step" in page.meta]
     env.globals["course"] = [step_of(page) for page in pages]
     env.globals["parts"] = parts_of(pages)
+    env.globals["missing_steps"] = missing_steps(pages, config.extra["steps"])
+    env.globals["step_pages"] = {page.meta["step"]: page for page in pages}
+    for page in pages:
+        page.typeset = {"title": numbered(page)}
+
+
+def missing_steps(pages: list[Page], steps: int) -> list[int]:
+    """Return the numbers of the steps that are not in the navigation yet."""
+    there = {page.meta["step"] for page in pages}
+    return [step for step in range(1, steps + 1) if step not in there]
+
+
+def numbered(page: Page) -> str:
+    """Return a step's title with its number, as HTML: the theme shows it in the sidebar."""
+    number = f'<span class="kv-nav-step">{page.meta["step"]}</span>'
+    return f"{number} {escape(str(page.title))}"
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
