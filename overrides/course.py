@@ -79,7 +79,7 @@ def on_env(env: jinja2.Environment, config: MkDocsConfig, files: Files) -> None:
     env.globals["missing_steps"] = missing_steps(pages, config.extra["steps"])
     env.globals["step_pages"] = {page.meta["step"]: page for page in pages}
     for page in pages:
-        page.typeset = {"title": numbered(page)}
+        page.typeset = {"title": numbered(page)}  # type: ignore[attr-defined] # the theme reads it
 
 
 def missing_steps(pages: list[Page], steps: int) -> list[int]:
