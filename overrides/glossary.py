@@ -29,7 +29,7 @@ UNMARKED: Final = frozenset(
 """Elements whose text is left alone, with all below them."""
 PLAIN: Final = frozenset(
     {"API", "CC", "CPU", "CSV", "CUDA", "GB", "GPU", "ID", "JSON", "KB", "KV", "LLM", "MB", "MIT"}
-    | {"NVIDIA", "OK", "PNG", "SVG", "URL", "USD", "UTC"}
+    | {"AMD", "HTTP", "NVIDIA", "OK", "PCI", "PNG", "RTX", "SVG", "SXM", "URL", "USD", "UTC"}
 )
 """Capitals that need no definition here."""
 
@@ -183,8 +183,8 @@ class Glossary(Extension):
 
 
 def _prose(element: ET.Element) -> Iterator[str]:
-    """Yield an element's text but for its code."""
-    if element.tag in {"code", "pre"}:
+    """Yield an element's text but for its code and its links, which name papers and pages."""
+    if element.tag in {"code", "pre", "a"}:
         return
     yield element.text or ""
     for child in element:

@@ -2,7 +2,7 @@
 
 * Every executed fence of a page shares one namespace, and so do its inline figures: a code span
   that starts with `#!fig` is run by markdown-exec and replaced by what it evaluates to.
-* `build/browser/`, made by `npm run build`, is served below `assets/kv/`.
+* `build/browser/`, made by `npm run build`, is served below `assets/kv/`; `sw.js` at the root.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         raise PluginError("the browser's files are missing: run `make browser` (or `make site`)")
     for path in sorted(BROWSER_FILES.rglob("*")):
         if path.is_file():
-            uri = f"assets/kv/{path.relative_to(BROWSER_FILES).as_posix()}"
+            name = path.relative_to(BROWSER_FILES).as_posix()
+            # A service worker answers only for what lies below its own address.
+            uri = name if name == "sw.js" else f"assets/kv/{name}"
             files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
 

@@ -48,6 +48,7 @@ def test_the_lessons_server_has_the_lessons_figures():
     assert sheet["Blocks in the pool"] == "25,482"
     assert sheet["Sequences of 8,192"] == "49"
     assert sheet["Shared beginning"] == "375"
+    assert sheet["Working set"] == "20% of the pool"  # 81,920 / 407,714
     assert sheet["1 GiB"] == "1.074 GB"
     assert "Maximum concurrency for 8,192 tokens per request: 49.77x" in lines()["Start-up log"].how
 
@@ -110,6 +111,14 @@ def test_what_makes_no_sheet_is_told_at_its_control(wanted, name, words):
 
 def test_a_sequence_is_no_longer_than_the_model_allows():
     assert read_subject(model="google/gemma-2-9b-it", tokens=131_072).tokens == 8192
+
+
+@pytest.mark.parametrize("tokens", ["1024", "131072"])
+@pytest.mark.parametrize("gpu", ["lesson-h100-80gb", "l4-24gb"])
+def test_a_tight_fit_is_drawn_too(gpu, tokens):
+    for model in model_ids():
+        answer = update("cheat-sheet", json.dumps({"model": model, "gpu": gpu, "tokens": tokens}))
+        assert json.loads(answer)["errors"].keys() <= {"num_gpus"}, model
 
 
 def test_every_catalogue_model_has_a_sheet_or_is_told_why():

@@ -147,6 +147,9 @@ def _fits(s: Subject) -> Iterator[Line | Grid]:
     yield Line("Longest request", "what vLLM starts with as --max-model-len", 7, f"{s.longest:,}")
     law = f"in flight = requests/s × seconds each stays; {n:,} ÷ {STAY_S} s"
     yield Line("Little's law", law, 10, f"{format_number(n / STAY_S, 1)} /s")
+    how = f"requests/s × seconds × tokens each; 1 /s × {STAY_S} s × {s.tokens:,}"
+    share = STAY_S * s.tokens / max(1, held.kv_pool_tokens)
+    yield Line("Working set", how, 10, f"{share:.0%} of the pool" if held.starts else "")
     yield Line("Size for", "the longest requests you accept, not the average", 11)
 
 
@@ -196,7 +199,7 @@ def _blocks(s: Subject) -> Iterator[Line]:
 
 
 def _time(s: Subject) -> Iterator[Line]:
-    yield Line("A step", "max(bytes ÷ bandwidth, FLOPs ÷ peak) + overhead", 3)
+    yield Line("A step", "max(bytes ÷ HBM bandwidth, FLOPs ÷ peak) + overhead", 3)
     alone = s.timer.step_time([SequenceWork(1, s.tokens)])
     yield Line(
         "Decode, one sequence",

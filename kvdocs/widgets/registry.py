@@ -14,6 +14,7 @@ _NAMES: Final = (
     "cheat-sheet",
     "concurrency",
     "decode-reads",
+    "fp8-before-after",
     "gpu-memory",
     "heads",
     "length-tail",

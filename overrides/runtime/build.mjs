@@ -111,6 +111,7 @@ async function bundle(info) {
       charts: join(HERE, "charts.ts"),
       cells: join(HERE, "cells", "index.ts"),
       fonts: join(HERE, "fonts.css"),
+      sw: join(HERE, "offline", "sw.ts"),
     },
     outdir: options.out,
     bundle: true,

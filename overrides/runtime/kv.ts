@@ -5,6 +5,7 @@ import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
 import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
+import { keepForOffline } from "./offline/register";
 import { followProgress } from "./progress/index";
 import { Runtime } from "./runtime";
 import { defineShareControls } from "./share/controls";
@@ -28,6 +29,7 @@ if (!customElements.get("kv-widget")) {
   defineCell();
   defineShareControls();
   completeLibraryWhenLive(runtime);
+  keepForOffline(runtime);
   followProgress();
   openLinks();
   Object.assign(globalThis, { kvRuntime: runtime });

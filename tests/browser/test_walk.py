@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from kvdocs.drills.drill import Posed
-from kvdocs.drills.kinds import Choice, Ordering, State
+from kvdocs.drills.kinds import Choice, Ordering, Prediction, Slider, State
 from kvdocs.drills.registry import get_drill
 from tests.browser.site_server import SiteServer
 
@@ -59,6 +59,8 @@ def enter(page: Page, one: Locator, posed: Posed[Any], answer: Any) -> None:
             one.locator(f"input[type=radio][value='{written}']").check(force=True)
         case Ordering():
             arrange(one, kind.written(answer))
+        case Prediction(slider=Slider()):
+            one.locator("[name=answer]").fill(str(written).split()[0])
         case _:
             one.locator("[name=answer]").fill(str(written))
     one.get_by_role("button", name="Check").click()
