@@ -150,7 +150,6 @@ def _fits(s: Subject) -> Iterator[Line | Grid]:
     how = f"requests/s × seconds × tokens each; 1 /s × {STAY_S} s × {s.tokens:,}"
     share = STAY_S * s.tokens / max(1, held.kv_pool_tokens)
     yield Line("Working set", how, 10, f"{share:.0%} of the pool" if held.starts else "")
-    yield Line("Size for", "the longest requests you accept, not the average", 11)
 
 
 def _lengths(s: Subject) -> Grid:
@@ -187,7 +186,7 @@ def _blocks(s: Subject) -> Iterator[Line]:
     )
     yield Line(
         "A block's hash",
-        "hash before it + its tokens + extras: a change at the front changes all after it",
+        "hash before it + its tokens + extras: one change changes all after",
         15,
     )
     yield Line(

@@ -74,7 +74,7 @@ def _misconceptions(p: Server) -> Iterator[Misconception]:
     yield Misconception(
         "left the cache in bf16",
         p.subject("auto").at_once(p.tokens),
-        "That is the sheet of a 16-bit cache. Choose fp8 under *KV cache dtype*.",
+        "That is the sheet of a 16-bit cache. Choose fp8 as the KV cache dtype.",
     )
     yield Misconception(
         "divided what vLLM claims",
@@ -113,7 +113,7 @@ READ_SHEET: Final = Drill(
     misconceptions=_misconceptions,
     hints=lambda p: (
         "Above the sheet's figures are its controls: model, GPU, cache dtype, tokens.",
-        f"Part *What fits*: the line for {p.tokens // 1024}K, or *Sequences of* once you set it.",
+        f"Under What fits: the line Sequences of {p.tokens:,}, once the slider says so.",
     ),
     solution=_solution,
 )
