@@ -56,6 +56,9 @@ _PLACES: Final = {
     "bug-gib-printed-as-gb": "exhibits:UNIT_DRILL",
     "bug-part-of-a-block": "exhibits:PREFIX_DRILL",
     "bug-dtype-of-the-weights": "exhibits:DTYPE_DRILL",
+    "when-fetching-pays": "fetch:WHEN_FETCHING_PAYS",
+    "time-to-fetch": "fetch:FETCH_TIME",
+    "scan-through-a-tier": "scan:SCAN",
     "read-the-sheet": "read_sheet:READ_SHEET",
 }
 
