@@ -25,6 +25,9 @@ BROWSER_FILES: Final = ROOT / "build" / "browser"
 BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal")
 """Custom elements that stand as blocks of their own."""
 
+SOURCES: Final = ("runtime/", "jupyter/")
+"""Folders beside the templates that are no part of the site."""
+
 _session = ""
 
 
@@ -64,7 +67,7 @@ def inline_figure(source: str, language: str, class_name: str, md: Markdown) -> 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Serve the browser's files, and keep their sources out of the site."""
     for file in list(files):
-        if file.src_uri.startswith("runtime/"):
+        if file.src_uri.startswith(SOURCES):
             files.remove(file)
     if not (BROWSER_FILES / "manifest.json").is_file():
         raise PluginError("the browser's files are missing: run `make browser` (or `make site`)")

@@ -52,7 +52,7 @@ def steps_of(nav: Navigation) -> list[Page]:
 
 def card_path(page: Page) -> str:
     """Return where a page's card is, below the site's root."""
-    name = page.file.src_uri.removesuffix(".md")
+    name = page.file.src_uri.rpartition(".")[0]
     name = MODULES if name.startswith(f"{MODULES}/") else name
     return f"{FOLDER}/{name.replace('/', '-')}.png"
 
