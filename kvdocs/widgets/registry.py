@@ -11,6 +11,7 @@ from kvdocs.widgets.widget import Widget
 _NAMES: Final = (
     "block-map",
     "bytes-per-token",
+    "cheat-sheet",
     "concurrency",
     "dashboards",
     "decode-reads",
