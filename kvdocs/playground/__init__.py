@@ -8,9 +8,9 @@
     browser, page      what the page calls, and its form without scripts
 
 Examples:
-    >>> run = Setup(flags="--gpu-memory-utilization 0.9 --max-model-len 8192").simulate(Made())
-    >>> len(run.finished)
-    600
+    >>> run = Setup().simulate(Made(num_requests=50, rate=1.0))
+    >>> len(run.finished), run.num_preemptions
+    (50, 0)
 """
 
 from kvdocs.playground.load import Load, Made, Trace

@@ -78,15 +78,15 @@ class Made:
     Examples:
         >>> first = next(iter(Made(prefix_tokens=1000, prompt_spread="alike").requests()))
         >>> [part.num_tokens for part in first.prompt.parts]
-        [1000, 1000]
+        [1000, 8000]
     """
 
     num_requests: int = 600
-    rate: float = 5.0
+    rate: float = 2.5
     coming: str = "poisson"
-    prompt_tokens: int = 1000
+    prompt_tokens: int = 8000
     prompt_spread: str = "some"
-    output_tokens: int = 300
+    output_tokens: int = 400
     output_spread: str = "some"
     prefix_tokens: int = 0
     num_prefixes: int = 1
