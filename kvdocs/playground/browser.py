@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvdocs.errors import KvdocsError
-from kvdocs.playground.exports import export_file
+from kvdocs.playground.exports import code, command, export_file
 from kvdocs.playground.fields import settle
 from kvdocs.playground.form import Form, read_form, refusals
 from kvdocs.playground.layout import MOST_TRACE_BYTES, form_html, sized_html, trace_words
 from kvdocs.playground.load import Trace
-from kvdocs.playground.result import result_html, title
+from kvdocs.playground.result import result_html, title, worst_moment
 from kvdocs.playground.session import Session
-from kvdocs.playground.take_away import code_folds
 from kvdocs.playground.trace import TraceReader
 from kvdocs.units import format_number, format_seconds
 
@@ -204,9 +203,10 @@ def _state(session: Session, *, draw: bool, moment: int | None = None) -> str:
         ),
     }
     if draw:
-        now = last if moment is None else max(0, min(moment, last))
+        latest = worst_moment(session) if progress.is_done else last
+        now = latest if moment is None else max(0, min(moment, last))
         answer |= {"html": str(result_html(session, now)), "announce": title(session, now)}
-        answer["code"] = str(code_folds(session))
+        answer |= {"command": command(session), "code": code(session)}
     return json.dumps(answer)
 
 

@@ -29,6 +29,7 @@ from kvdocs.units import GB, format_bytes, format_number, format_seconds
 from kvdocs.widgets.view import Figure
 from kvdocs.workload import summarize
 
+FORM_ID: Final = "simulator-form"
 MOST_TRACE_BYTES: Final = 50 * 10**6
 """A larger file is refused."""
 _MADE_FIELDS: Final = (
@@ -66,6 +67,7 @@ def form_html(
         h("div", *setups, class_="kv-pg-setups", data_two=two),
         _load(values, trace, off=off),
         general,
+        id=FORM_ID,
         class_="kv-controls kv-pg-form",
         autocomplete="off",
     )

@@ -7,17 +7,14 @@ import json
 from kvdocs.html import Element, h
 from kvdocs.playground.fields import defaults
 from kvdocs.playground.form import read_form
-from kvdocs.playground.layout import form_html, sized_html
+from kvdocs.playground.layout import FORM_ID, form_html, sized_html
 from kvdocs.playground.load import Made
-from kvdocs.playground.result import result_html
+from kvdocs.playground.result import result_html, worst_moment
 from kvdocs.playground.session import Session
 from kvdocs.playground.take_away import code_folds, export_buttons
 
-_SHOWN_SHARE = 0.45
-"""Where in the run the page's picture stands."""
 
-
-def playground(ident: str = "playground") -> Element:
+def playground(ident: str = "simulator") -> Element:
     """Return the playground in its static form: the lesson's set-ups, run to the end.
 
     Args:
@@ -25,7 +22,7 @@ def playground(ident: str = "playground") -> Element:
 
     Examples:
         >>> str(playground())[:40]
-        '<kv-playground id="playground" state="st'
+        '<kv-playground id="simulator" state="sta'
     """
     values = defaults()
     form = read_form(values)
@@ -38,13 +35,13 @@ def playground(ident: str = "playground") -> Element:
         h("div", sized_html(form), data_place="sized", hidden=True),
         h(
             "div",
-            result_html(session, int(len(session.moments) * _SHOWN_SHARE), off=True),
+            result_html(session, worst_moment(session), off=True),
             data_place="result",
         ),
         h(
             "div",
             export_buttons(),
-            h("div", code_folds(session), data_place="code"),
+            code_folds(session),
             class_="kv-folds",
         ),
         id=ident,
@@ -57,12 +54,25 @@ def _button(act: str, word: str) -> Element:
     return h("button", word, type="button", class_="kv-button", data_do=act, disabled=True)
 
 
+def _run_button() -> Element:
+    """The form's own button, so that Enter in a box runs."""
+    return h(
+        "button",
+        "Run",
+        type="submit",
+        form=FORM_ID,
+        class_="kv-button",
+        data_do="run",
+        disabled=True,
+    )
+
+
 def _run_bar() -> Element:
     return h(
         "div",
         h(
             "div",
-            _button("run", "Run"),
+            _run_button(),
             _button("pause", "Pause"),
             _button("step", "Step"),
             _button("cancel", "Cancel"),

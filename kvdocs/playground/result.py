@@ -78,6 +78,20 @@ def _player(session: Session, now: int, *, off: bool) -> Element:
     return h("form", h("div", fields, class_="kv-player"), autocomplete="off")
 
 
+def worst_moment(session: Session) -> int:
+    """The moment that tells most: the longest queue, or without one the fullest pool.
+
+    Args:
+        session: The session.
+    """
+
+    def trouble(place: int) -> tuple[int, int]:
+        moments = session.moments[place]
+        return max(one.waiting for one in moments), max(one.held for one in moments)
+
+    return max(range(len(session.moments)), key=trouble)
+
+
 def moments_of(session: Session, place: int) -> list[Moment]:
     """The moments of one of a session's set-ups.
 
@@ -145,9 +159,21 @@ def _outcome(session: Session, outcomes: Sequence[ServerRun]) -> Iterator[Elemen
     if not outcomes:
         yield h("p", "Percentiles come with the end of the run.", class_="kv-note")
         return
-    yield _part("What came of it" if session.is_done else "What came of it so far")
-    yield _measures(session, outcomes)
-    yield latency_table([latencies(run) for run in outcomes], LETTERS[: len(outcomes)])
+    yield h(
+        "div",
+        h(
+            "div",
+            _part("What came of it" if session.is_done else "What came of it so far"),
+            _measures(session, outcomes),
+        ),
+        h(
+            "div",
+            _part("Latencies"),
+            latency_table([latencies(run) for run in outcomes], LETTERS[: len(outcomes)]),
+        ),
+        class_="kv-pg-panels kv-pg-tables",
+        data_two=True,
+    )
     if session.is_done:
         yield _part("Diagnosis")
         yield from _advice(session, outcomes)
@@ -183,7 +209,7 @@ def _measures(session: Session, outcomes: Sequence[ServerRun]) -> Element:
         ):
             continue
         shown = [measure.shown(value) for value in values]
-        rows.append((measure.label, *shown, *([change(*values)] if two else [])))
+        rows.append((measure.label, *shown, *_told(values, shown)))
     head = ("", "A", "B", "B against A") if two else ("", "A")
     return h(
         "div",
@@ -193,6 +219,13 @@ def _measures(session: Session, outcomes: Sequence[ServerRun]) -> Element:
         role="group",
         aria_label="What came of it",
     )
+
+
+def _told(values: list[float], shown: list[str]) -> list[str]:
+    """How B differs from A, where there is a B."""
+    if len(values) < len(LETTERS):
+        return []
+    return ["the same" if shown[0] == shown[1] else change(values[0], values[1])]
 
 
 def _advice(session: Session, outcomes: Sequence[ServerRun]) -> Iterator[Element]:

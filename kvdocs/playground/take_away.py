@@ -43,15 +43,16 @@ def code_folds(session: Session) -> Element:
     """
     return h(
         "div",
-        _fold("As vllm serve", command(session)),
-        _fold("As Python: the same figures", code(session)),
+        _fold("command", "As vllm serve", command(session)),
+        _fold("code", "As Python: the same figures", code(session)),
+        class_="kv-pg-code",
     )
 
 
-def _fold(name: str, text: str) -> Element:
+def _fold(kind: str, name: str, text: str) -> Element:
     return h(
         "details",
         h("summary", name),
-        h("pre", h("code", text), class_="kv-python", tabindex=0),
+        h("pre", h("code", text, data_code=kind), class_="kv-python", tabindex=0),
         h("kv-copy"),
     )

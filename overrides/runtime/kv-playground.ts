@@ -33,6 +33,7 @@ interface Progress {
   readonly last: number;
   readonly words: string;
   readonly html?: string;
+  readonly command?: string;
   readonly code?: string;
   readonly announce?: string;
 }
@@ -125,6 +126,12 @@ export function define(tools: Tools): void {
       this.setAttribute("state", runtime.state === "idle" ? "static" : runtime.state);
       this.#showStatus();
       if (runtime.state !== "live" && this.#session) this.#lost();
+      if (runtime.state === "live") void this.#prepare();
+    }
+
+    /** Let Python import what the first answer needs. */
+    async #prepare(): Promise<void> {
+      await this.#call("form", JSON.stringify(this.#values()), "").catch(() => {});
     }
 
     #showStatus(): void {
@@ -217,7 +224,7 @@ export function define(tools: Tools): void {
 
     #submitted(event: Event): void {
       event.preventDefault();
-      if (event.target === this.#form) void this.#run();
+      if (event.target === this.#form && !this.#isReading) void this.#run();
     }
 
     /** Let Python settle the form, one change after the other. */
@@ -271,9 +278,6 @@ export function define(tools: Tools): void {
       if (!button || button.getAttribute("aria-disabled") === "true") return;
       if (button.dataset.export) void this.#export(button.dataset.export);
       switch (button.dataset.do) {
-        case "run":
-          void this.#run();
-          break;
         case "pause":
           if (this.#phase === "paused") this.#goOn();
           else this.#pause();
@@ -382,7 +386,9 @@ export function define(tools: Tools): void {
       if (progress.html === undefined) return;
       tools.morphContent(this.#place("result"), progress.html, new Map());
       for (const fields of this.#place("result").querySelectorAll("fieldset")) fields.disabled = false;
-      if (progress.code !== undefined) tools.morphContent(this.#place("code"), progress.code, new Map());
+      for (const place of this.querySelectorAll<HTMLElement>("[data-code]")) {
+        place.textContent = (place.dataset.code === "code" ? progress.code : progress.command) ?? "";
+      }
       if (this.#phase !== "running" && progress.announce) this.#player?.say(progress.announce);
     }
 
