@@ -39,6 +39,7 @@ _PLACES: Final = {
     "drive-out-of-preemption": "preempt:DRIVE_OUT",
     "who-is-preempted": "victim:VICTIM",
     "which-server-needs-memory": "four_servers:FOUR_SERVERS",
+    "one-flag-that-mends-it": "one_flag:ONE_FLAG",
 }
 
 DRILLS: Final[ByName[Drill[Any]]] = ByName(Drill, "kvdocs.drills.lesson", _PLACES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from kvdocs.html import Element, h
 from kvdocs.playground.fields import defaults
@@ -13,8 +14,11 @@ from kvdocs.playground.result import result_html, worst_moment
 from kvdocs.playground.session import Session
 from kvdocs.playground.take_away import code_folds, export_buttons
 
+IDENT: Final = "simulator"
+"""The element's id on its page."""
 
-def playground(ident: str = "simulator") -> Element:
+
+def playground(ident: str = IDENT) -> Element:
     """Return the playground in its static form: the lesson's set-ups, run to the end.
 
     Args:

@@ -25,7 +25,7 @@ from kvdocs.widgets.browser import update  # noqa: E402
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
 # Large and on one page each: compiled there, when they are asked for.
-APART: frozenset[str] = frozenset()
+APART: frozenset[str] = frozenset({"one-flag-that-mends-it"})
 
 for registry in (WIDGETS, DRILLS):
     for name in registry:
