@@ -69,7 +69,7 @@ def terminal(
         script: The lines typed in the recorded run.
         title: A sentence above it.
         gpus: GPUs of the machine.
-        shows: Id of a `gpu-memory` widget on the page that is to show the server that runs.
+        shows: Id of a widget `gpu-memory` or `startup` on the page that is to show its server.
 
     Examples:
         >>> "68664MiB" in str(terminal("t", ["vllm serve Llama-3.1-8B "

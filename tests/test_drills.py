@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -20,6 +21,7 @@ from kvdocs.units import parse_bytes
 from kvdocs.widgets.registry import get_widget
 
 SEEDS = range(60)
+LESSONS = Path(__file__).resolve().parents[1] / "docs" / "lessons"
 WIDE = ("</p><script>alert(1)</script>", '<img src=x onerror="alert(1)">')
 every_drill = pytest.mark.parametrize("one", DRILLS.values(), ids=list(DRILLS))
 
@@ -379,8 +381,11 @@ class TestWaysOut:
     def test_what_does_not_help_is_no_way(self, change):
         assert ask("make-it-start", self.REFUSED | change)["verdict"] == "wrong"
 
-    def test_the_server_of_the_page_counts_only_once_it_was_touched(self):
-        assert "when you came" in ask("make-it-start", {})["message"]
+    def test_the_server_of_the_page_refuses_until_it_is_touched(self):
+        page = next(LESSONS.glob("part-2/07-*.md")).read_text(encoding="utf-8")
+        share = re.search(r'widget\("startup", gpu_memory_utilization="([\d.]+)"', page)[1]
+        told = ask("make-it-start", {"gpu_memory_utilization": share})
+        assert (told["verdict"], "still refuses" in told["message"]) == ("wrong", True)
 
     def test_every_control_of_the_solution_is_offered_and_starts_the_server(self):
         offered = {control.name: control for control in get_widget("startup").controls}

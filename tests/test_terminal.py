@@ -817,8 +817,17 @@ def test_a_widget_is_told_nothing_it_cannot_show():
     state = to_json(Machine())
     low = json.loads(browser.run(state, "vllm serve Qwen/Qwen3-0.6B --gpu-memory-utilization 0.2"))
     assert low["facts"]["running"] is True
-    assert low["widgets"] == {}
+    assert list(low["widgets"]) == ["startup"]  # gpu-memory begins at a share of 0.5
     assert json.loads(browser.look(state))["widgets"] == {}
+
+
+def test_a_refused_start_is_shown_where_starts_are_shown():
+    line = "vllm serve Llama-3.1-8B --gpu-memory-utilization=0.4 --max-model-len 120K"
+    refused = json.loads(browser.run(to_json(Machine()), line))
+    shown = get_widget("startup").view(**refused["widgets"]["startup"])
+    assert shown.figure("starts").value == "no"
+    assert "102,512" in shown.figure("starts").formula
+    assert "--max-model-len 120K" in refused["widgets"]["startup"]["command"]
 
 
 def test_a_damaged_state_gives_a_new_machine_and_says_so():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Final
 
 from kvdocs.errors import KvdocsError
@@ -64,21 +65,40 @@ def _server_facts(machine: Machine, server: Server) -> dict[str, Any]:
 
 
 def widget_params(machine: Machine) -> dict[str, dict[str, str]]:
-    """Parameters, by widget, with which it shows the running server.
+    """Parameters, by widget, with which it shows the last server that was started.
 
     Args:
         machine: The machine.
 
     Returns:
-        Nothing for a widget that cannot show it: no server runs, or its flags are beyond what the
-        widget's controls allow.
+        Nothing for a widget that cannot show it: no server was started, it does not run (the
+        start itself is shown all the same), or its flags are beyond what the controls allow.
+
+    Examples:
+        >>> from kvdocs.terminal.session import run
+        >>> refused = run(Machine(), "vllm serve Llama-3.1-8B --gpu-memory-utilization 0.4").machine
+        >>> widget_params(refused)["startup"]["gpu_memory_utilization"]
+        '0.4'
     """
-    server = machine.running
+    server = machine.server
     if server is None:
         return {}
     plan = plan_of(machine, server)
-    found = {"gpu-memory": _gpu_memory(machine, plan)}
+    found = {"startup": _startup(machine, plan, server)}
+    if machine.running is not None:
+        found["gpu-memory"] = _gpu_memory(machine, plan)
     return {name: params for name, params in found.items() if _is_shown(name, params)}
+
+
+def _startup(machine: Machine, plan: Plan, server: Server) -> dict[str, str]:
+    from kvdocs.widgets.startup import without_share  # noqa: PLC0415 - pages import both
+
+    words = [plan.entry.id if word == plan.name else word for word in server.words]
+    return {
+        "command": shlex.join(("vllm", "serve", *without_share(words))),
+        "gpu": machine.gpu,
+        "gpu_memory_utilization": f"{plan.flags.gpu_memory_utilization:g}",
+    }
 
 
 def _gpu_memory(machine: Machine, plan: Plan) -> dict[str, str]:

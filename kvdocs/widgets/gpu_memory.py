@@ -27,18 +27,26 @@ def _segments(size: LessonSize) -> tuple[Segment, ...]:
     )
 
 
+def _columns(row: tuple[str, str, str]) -> Element:
+    """One line of nvidia-smi; on a narrow screen the memory goes below the name."""
+    name, *rest = row
+    return h("span", h("span", name), h("span", *rest, "\n"), class_="kv-smi-columns")
+
+
 def _nvidia_smi(size: LessonSize) -> Element:
     total = size.gpu.nvidia_smi_memory_bytes // MIB
     used = int(size.budget.requested_bytes // MIB) if size.has_pool else 0
-    usage = f"{used}MiB / {total}MiB"
+    rows = (
+        ("| GPU  Name                           ", "|          Memory-Usage ", "| GPU-Util |"),
+        (
+            f"|   0  {size.gpu.name[:30]:<30} ",
+            f"| {f'{used}MiB / {total}MiB':>21} ",
+            "|       0% |",
+        ),
+    )
     return h(
         "pre",
-        h(
-            "samp",
-            "dgx-1 $ nvidia-smi\n"
-            "| GPU  Name                           |          Memory-Usage | GPU-Util |\n"
-            f"|   0  {size.gpu.name[:30]:<30} | {usage:>21} |       0% |",
-        ),
+        h("samp", "dgx-1 $ nvidia-smi\n", *map(_columns, rows)),
         class_="kv-screen",
         tabindex=0,
         role="region",

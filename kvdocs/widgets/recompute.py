@@ -164,10 +164,10 @@ def _panel(
         h("div", h("div", *ticks, class_="kv-ticks"), drawing, class_="kv-log-plot"),
         h(
             "div",
-            *(h("span", f"{tokens:,}") for tokens in (0, 256, 512, 768)),
-            h("span", f"{MAX_OUTPUT:,} tokens of output"),
+            *(h("span", f"{tokens:,}") for tokens in (0, 256, 512, 768, MAX_OUTPUT)),
             class_="kv-scale",
         ),
+        h("p", "tokens of output", class_="kv-note kv-axis-name"),
         class_="kv-panel",
     )
 

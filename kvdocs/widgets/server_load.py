@@ -313,7 +313,7 @@ SERVER_LOAD: Final = Widget(
             name="second",
             label="Seconds",
             maximum=LAST_S,
-            default="150",
+            default="140",
             interval_ms=120,
             calm_frame=5,
         ),
@@ -337,5 +337,5 @@ SERVER_LOAD: Final = Widget(
         ),
     ),
     draw=draw,
-    start={"at": 150, "start": {"prompts": "snippets"}, "edits": [[40, "prompts", "files"]]},
+    start={"at": 140, "start": {"prompts": "snippets"}, "edits": [[40, "prompts", "files"]]},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -165,6 +165,26 @@ def _added(typed: list[str], quick: Mapping[str, str]) -> list[str]:
         if value != UNSET and flag not in given:
             added += [flag] if flag == _NO_SHARING else [flag, value]
     return added
+
+
+def without_share(words: Sequence[str]) -> list[str]:
+    """Return a command's words without `--gpu-memory-utilization`, which has a control of its own.
+
+    Args:
+        words: The words after `vllm serve`.
+
+    Examples:
+        >>> without_share(["m", "--gpu-memory-utilization", "0.4", "--max-model-len", "8K"])
+        ['m', '--max-model-len', '8K']
+    """
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if _flag_of(word) != QUICK["gpu_memory_utilization"]:
+            kept.append(word)
+        elif "=" not in word:
+            next(rest, None)
+    return kept
 
 
 def _without_model(words: list[str], model: str) -> list[str]:

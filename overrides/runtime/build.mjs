@@ -15,7 +15,7 @@ import { parseArgs } from "node:util";
 import { build } from "esbuild";
 
 import { fileSize, filesBelow, hashOf, packageSources } from "./files.mjs";
-import { LOCK, RECIPE, makeSnapshot } from "./snapshot.mjs";
+import { LOCK, RECIPE, leanSources, makeSnapshot } from "./snapshot.mjs";
 import { getWheels, wantedWheels } from "./wheels.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
@@ -44,7 +44,6 @@ async function main() {
   const version = readJson(join(PYODIDE, "package.json")).version;
   const sources = packageSources(options.package);
   const kvdocs = hashOf(JSON.stringify(sources));
-  writeFileSync(inOut("kvdocs.json"), JSON.stringify(sources));
   copyPyodide();
   const snapshot = await freshSnapshot({ version, sources, kvdocs });
   const packages = await serveWheels();
@@ -76,18 +75,20 @@ async function serveWheels() {
   return packages;
 }
 
-/** Make the snapshot unless the one there was made from the same; returns the hash of what it is made from. */
+/** Make the sources' file and the snapshot unless those there were made from the same; returns the hash of what they are made from. */
 async function freshSnapshot({ version, sources, kvdocs }) {
-  const path = inOut("pyodide", "snapshot.bin.gz");
+  const [path, leanPath] = [inOut("pyodide", "snapshot.bin.gz"), inOut("kvdocs.json")];
   const made = existsSync(inOut("manifest.json")) && readJson(inOut("manifest.json")).snapshot;
   const wanted = hashOf(RECIPE, version, kvdocs);
-  if (made === wanted && existsSync(path)) {
+  if (made === wanted && existsSync(path) && existsSync(leanPath)) {
     say("the memory snapshot is up to date");
     return wanted;
   }
   say("making the memory snapshot (about ten seconds)");
   const started = performance.now();
-  const { packed, memory } = await makeSnapshot(sources, kvdocs);
+  const lean = await leanSources(sources);
+  writeFileSync(leanPath, JSON.stringify(lean));
+  const { packed, memory } = await makeSnapshot(lean, kvdocs);
   writeFileSync(path, packed);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   const size = `${(memory / 2 ** 20).toFixed(0)} MiB of memory in ${(packed.length / 1e6).toFixed(2)} MB`;

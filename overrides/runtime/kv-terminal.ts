@@ -206,7 +206,7 @@ export function defineTerminal(runtime: Runtime): void {
       this.#prompt.textContent = answer.prompt;
       const { facts, widgets, machine } = answer;
       this.dispatchEvent(new CustomEvent("kv-machine", { bubbles: true, detail: { facts, widgets, machine } }));
-      this.#showOnWidget(widgets);
+      if (machines.has(this.#page)) this.#showOnWidget(widgets); // before, the picture is the page's
     }
 
     /** Let the widget that this terminal names show the server that runs. */

@@ -6,12 +6,15 @@
  * snapshot is restored and compared with a plain start before it is kept.
  */
 
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync, gzipSync } from "node:zlib";
 
 import { loadPyodide } from "pyodide";
 
+import { withoutDocstrings } from "./lean.mjs";
 import { applyDifference, onceInstantiated, startingFrom } from "./memory.js";
 
 const WARM = readFileSync(new URL("warm.py", import.meta.url), "utf8");
@@ -27,11 +30,16 @@ const LARGEST_MEMORY = 64 * 2 ** 20;
 const LARGEST_BLOCK = 4 * 2 ** 20;
 const SMALLEST_BLOCK = 16;
 
-/** Hash input: a change of this file, memory.js or the two scripts makes a new snapshot. */
-export const RECIPE = [import.meta.url, new URL("memory.js", import.meta.url)]
+/** Hash input: a change of this file, memory.js, lean.mjs or the two scripts makes a new snapshot. */
+export const RECIPE = [import.meta.url, ...["memory.js", "lean.mjs"].map((name) => new URL(name, import.meta.url))]
   .map((url) => readFileSync(fileURLToPath(url), "utf8"))
   .concat(WARM, EVERYTHING)
   .join();
+
+/** The sources as a page gets them. */
+export async function leanSources(sources) {
+  return withoutDocstrings(await loadPyodide({ lockFileContents: LOCK }), sources);
+}
 
 /** Make a snapshot of Python with these sources, stamped with `build`; returns it and its size unpacked. */
 export async function makeSnapshot(sources, build) {
@@ -58,22 +66,27 @@ export async function makeSnapshot(sources, build) {
   return { packed, memory };
 }
 
-/** Restore a snapshot as a page does, and compare what it draws with what a plain start drew. */
+/**
+ * Restore a snapshot as a page does, and compare what it draws with what a plain start drew.
+ *
+ * Of the standard library it has what its memory holds, as on a page before the rest has come.
+ */
 async function check(packed, build, drawn, sources) {
-  const pyodide = await startRestored(gunzipSync(packed), sources);
+  const pyodide = await startRestored(gunzipSync(packed), sources, { stdLibURL: emptyLibrary() });
   if (pyodide.globals.get("__kv_build__") !== build) throw new Error("the snapshot lost its stamp");
   if (runApart(pyodide, EVERYTHING, "everything.py") !== drawn) {
     throw new Error("Python restored from the snapshot draws other pictures than a plain start");
   }
 }
 
-/** Python as the page starts it from the snapshot. */
-export async function startRestored(snapshot, sources) {
+/** Python restored from a snapshot; `settings` are Pyodide's. */
+export async function startRestored(snapshot, sources, settings = {}) {
   const createModule = await pyodideModule();
   const pyodide = await loadPyodide({
     lockFileContents: LOCK,
+    ...settings,
     _loadSnapshot: snapshot,
-    createPyodideModule: (settings) => createModule(startingFrom(settings, snapshot)),
+    createPyodideModule: (options) => createModule(startingFrom(options, snapshot)),
   });
   writeSources(pyodide, sources);
   return pyodide;
@@ -84,6 +97,12 @@ export async function startPlain(sources) {
   const pyodide = await loadPyodide({ lockFileContents: LOCK });
   writeSources(pyodide, sources);
   return pyodide;
+}
+
+function emptyLibrary() {
+  const path = join(mkdtempSync(join(tmpdir(), "kv-")), "python_stdlib.zip");
+  writeFileSync(path, Uint8Array.of(0x50, 0x4b, 5, 6, ...new Array(18).fill(0)));
+  return path;
 }
 
 async function pyodideModule() {

@@ -7,16 +7,9 @@ kept of it is dropped; `everything.py` draws the rest once the snapshot is taken
 import gc
 import importlib
 from functools import _lru_cache_wrapper
-from importlib.machinery import SourceFileLoader
 
 for module in ("json", "math", "random", "traceback"):
     importlib.import_module(module)
-
-as_written = SourceFileLoader.source_to_code
-# A page shows no docstrings, and they are a good part of what would be downloaded.
-SourceFileLoader.source_to_code = lambda _, data, path, **__: compile(  # type: ignore[method-assign]
-    data, path, "exec", dont_inherit=True, optimize=2
-)
 
 from kvdocs.drills.browser import show  # noqa: E402 - timed and kept apart from the library
 from kvdocs.drills.registry import DRILLS  # noqa: E402
@@ -40,5 +33,3 @@ run('{"version":1}', "kvdocs size llama-3.1-8b; vllm serve Llama-3.1-8B | head -
 for held in gc.get_objects():
     if isinstance(held, _lru_cache_wrapper) and held.__module__.startswith("kvdocs."):
         held.cache_clear()
-
-SourceFileLoader.source_to_code = as_written  # type: ignore[method-assign]

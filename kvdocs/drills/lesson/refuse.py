@@ -57,8 +57,8 @@ def _draw(rng: random.Random) -> Refuse:
 
 def _question(p: Refuse) -> str:
     return (
-        f"With the controls of the picture above, make the server of {short_name(p.model)} refuse "
-        "to start because one request of the maximum length does not fit; its error must name a "
+        f"In the terminal or in the picture, make the server of {short_name(p.model)} refuse to "
+        "start because one request of the maximum length does not fit; its error must name a "
         f"longest length of at most {p.most:,} tokens."
     )
 

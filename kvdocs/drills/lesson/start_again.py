@@ -13,7 +13,6 @@ from kvdocs.drills.drill import Drill, Misconception
 from kvdocs.drills.kinds import Reached, State
 from kvdocs.drills.lesson.terminal_state import (
     command_for,
-    is_untouched,
     server_of,
     short_name,
     too_long,
@@ -118,14 +117,14 @@ def _question(p: Refused) -> str:
     held = p.server.capacity
     return (
         f"{_place(p)} refuses: it promises {held.max_model_len:,} tokens, and at most "
-        f"{held.max_model_len_that_fits:,} would fit. Make it start with the controls of the "
-        "picture above. There are several ways; any of them counts."
+        f"{held.max_model_len_that_fits:,} would fit. Make it start, in the terminal or with "
+        "the controls of the picture. There are several ways; any of them counts."
     )
 
 
 def _reached(p: Refused, reached: Reached) -> bool:
     server = server_of(reached.params)
-    return server.capacity.starts and bool(p.ways(server)) and not is_untouched(reached)
+    return server.capacity.starts and bool(p.ways(server))
 
 
 def _describe(p: Refused, reached: Reached) -> str:
@@ -134,7 +133,7 @@ def _describe(p: Refused, reached: Reached) -> str:
     if not held.starts:
         return f"{name} still refuses, with {held.max_model_len:,} tokens asked for."
     ways = p.ways(server)
-    if is_untouched(reached) or not ways:
+    if not ways:
         return f"{name} starts with {held.max_model_len:,} tokens a request."
     return f"{name} starts, by {' and '.join(ways)}. {_PRICES[ways[0]]} {_others(ways)}"
 
@@ -154,12 +153,6 @@ def _misconceptions(p: Refused) -> Iterator[Misconception]:
     def nothing_left(reached: Reached) -> bool:
         return refuses(reached) and not too_long(server_of(reached.params))
 
-    yield Misconception(
-        "left the page as it was",
-        {},
-        f"So it stood when you came. First set up the server that refuses: {_place(p)}.",
-        is_untouched,
-    )
     yield Misconception(
         "left nothing",
         {**p.controls, "gpu_memory_utilization": "0.2"},

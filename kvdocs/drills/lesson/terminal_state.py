@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from kvdocs.drills.kinds import Reached
 from kvdocs.widgets.registry import get_widget
 from kvdocs.widgets.startup import Server, start
 
@@ -34,11 +33,6 @@ def _started(params: tuple[tuple[str, str], ...]) -> Server:
 def command_for(model: str) -> str:
     """Return the command line that serves a model and says nothing else."""
     return f"vllm serve {model}"
-
-
-def is_untouched(reached: Reached) -> bool:
-    """Whether the picture is as the page shows it at first."""
-    return dict(reached.params) == get_widget("startup").complete({})
 
 
 def too_long(server: Server) -> bool:
