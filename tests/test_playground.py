@@ -202,6 +202,11 @@ class TestFlagLine:
         assert values["a_flags"] == line
         assert "has no model" in read_form(values).errors["a_model"]
 
+    def test_several_changes_at_once_are_all_taken(self):
+        names = ("b_flag_kv_cache_dtype", "b_flag_max_num_seqs")
+        values = settle(dict(zip(names, ("", "64"), strict=True)), *names)
+        assert values["b_flags"] == f"{DEFAULT_FLAGS} --max-num-seqs 64"
+
     def test_a_line_that_cannot_be_read_is_kept(self):
         values = settle({"a_flags": "--what 3", "a_flag_max_num_seqs": "64"}, "a_flags")
         assert values["a_flags"] == "--what 3"

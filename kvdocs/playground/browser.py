@@ -57,7 +57,7 @@ def form(values_json: str, changed: str = "") -> str:
 
     Args:
         values_json: Values by field.
-        changed: The field that was changed.
+        changed: The fields that were changed, with blanks between them.
 
     Returns:
         JSON: `form` (HTML), `sized` (HTML, or null when something could not be read: the last
@@ -82,7 +82,7 @@ def form(values_json: str, changed: str = "") -> str:
 
 
 def _read(given: Mapping[str, Any], changed: str = "") -> tuple[dict[str, str], Form]:
-    values = settle({str(name): str(value) for name, value in given.items()}, changed)
+    values = settle({str(name): str(value) for name, value in given.items()}, *changed.split())
     return values, read_form(values, _desk.trace)
 
 

@@ -279,12 +279,12 @@ def complete(given: Mapping[str, str]) -> dict[str, str]:
     return {name: given.get(name, default) for name, default in defaults().items()}
 
 
-def settle(given: Mapping[str, str], changed: str = "") -> dict[str, str]:
-    """Bring line and controls of the flags to say the same, after one of them was changed.
+def settle(given: Mapping[str, str], *changed: str) -> dict[str, str]:
+    """Bring line and controls of the flags to say the same, after some of them were changed.
 
     Args:
         given: Values of the form.
-        changed: Name of the field the reader changed; "" when it is not known.
+        *changed: Names of the fields the reader changed.
 
     Returns:
         All values. A line that cannot be read stays as it is, and so do its controls.
@@ -297,10 +297,11 @@ def settle(given: Mapping[str, str], changed: str = "") -> dict[str, str]:
     """
     values = complete(given)
     for letter in LETTERS:
-        if changed.startswith(f"{letter}_flag_"):
-            _set_in_line(values, letter, changed.removeprefix(f"{letter}_flag_"))
-        elif changed == f"{letter}_flags":
+        if f"{letter}_flags" in changed:
             _take_model(values, letter)
+        for flag in FLAG_VALUES:
+            if _flag_name(letter, flag) in changed:
+                _set_in_line(values, letter, flag)
         _follow_line(values, letter)
     return values
 

@@ -210,7 +210,7 @@ def _measures(session: Session, outcomes: Sequence[ServerRun]) -> Element:
             continue
         shown = [measure.shown(value) for value in values]
         rows.append((measure.label, *shown, *_told(values, shown)))
-    head = ("", "A", "B", "B against A") if two else ("", "A")
+    head = ("Figure", "A", "B", "B against A") if two else ("Figure", "A")
     return h(
         "div",
         Table(head, tuple(rows)).element(),

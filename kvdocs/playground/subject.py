@@ -86,7 +86,7 @@ def config_subject(text: str, *, name: str, weight_bytes: float | None = None) -
         ...     '"intermediate_size": 14336}', name="mine").weights.num_parameters
         8030261248
     """
-    config = load(text.encode())
+    config = load(text)
     model = parse_config(config, name=name)
     twin = find_twin(config)
     if twin is not None:

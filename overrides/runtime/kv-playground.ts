@@ -64,6 +64,8 @@ export function define(tools: Tools): void {
     #errors: Params = {};
     #player: Player | undefined;
     #typing = 0;
+    /** Fields that were changed since the form was settled last. */
+    readonly #changed = new Set<string>();
     #asking = Promise.resolve();
     /** The moment the reader wants to see, while another is drawn. */
     #wanted: number | undefined;
@@ -80,7 +82,7 @@ export function define(tools: Tools): void {
       for (const form of this.querySelectorAll("form")) form.reset();
       for (const field of this.querySelectorAll("fieldset, button")) field.removeAttribute("disabled");
       for (const link of this.querySelectorAll("kv-link")) link.replaceWith(document.createElement("kv-link"));
-      this.#ran = JSON.stringify(this.#params());
+      this.#ran = keyOf(this.#params());
       this.#player = tools.Player.of(this, signal);
       this.addEventListener("input", (event) => this.#input(event), { signal });
       this.addEventListener("change", (event) => this.#change(event), { signal });
@@ -229,13 +231,16 @@ export function define(tools: Tools): void {
 
     /** Let Python settle the form, one change after the other. */
     #settle(changed: string): Promise<void> {
-      const settled = this.#asking.then(() => this.#settleNow(changed));
+      this.#changed.add(changed);
+      const settled = this.#asking.then(() => (this.#changed.size > 0 ? this.#settleNow() : undefined));
       this.#asking = settled.catch(() => {});
       return this.#asking;
     }
 
-    async #settleNow(changed: string): Promise<void> {
+    async #settleNow(): Promise<void> {
       if (!(await this.#up()) || !this.isConnected) return;
+      const changed = [...this.#changed].join(" ");
+      this.#changed.clear();
       const sent = tools.valuesOf(this.#form);
       try {
         this.#show(await this.#call<Settled>("form", JSON.stringify(this.#values()), changed), sent);
@@ -246,15 +251,25 @@ export function define(tools: Tools): void {
 
     #show(answer: Settled, sent: ReadonlyMap<string, string | File>): void {
       tools.morphContent(this.#place("form"), answer.form, sent);
+      this.#correct(answer.params, sent);
       const sized = this.#place("sized");
       if (answer.sized !== null) tools.morphContent(sized, answer.sized, new Map());
       this.#showErrors(answer.errors);
-      const stale = JSON.stringify(answer.params) !== this.#ran;
+      const stale = keyOf(answer.params) !== this.#ran;
       this.toggleAttribute("stale", stale);
       sized.hidden = !stale && Object.keys(answer.errors).length === 0;
       if (stale && this.#phase !== "running") {
         this.#tell("Changed since the last run: the picture below is of before. Press Run.", 0);
       }
+    }
+
+    /** A morph leaves the field in hand alone; what Python corrected in it is set unless it was changed since. */
+    #correct(params: Params, sent: ReadonlyMap<string, string | File>): void {
+      const now = tools.valuesOf(this.#form);
+      const corrected = Object.entries(params).filter(([name, value]) => {
+        return now.get(name) === sent.get(name) && now.get(name) !== value;
+      });
+      tools.setValues(this.#form, Object.fromEntries(corrected));
     }
 
     #showErrors(errors: Params): void {
@@ -304,7 +319,7 @@ export function define(tools: Tools): void {
       this.#setPhase("idle");
       this.#tell("Starting …", 0);
       try {
-        await this.#settleNow("");
+        await this.#settleNow();
         const values = JSON.stringify(this.#values());
         const { session, errors } = await this.#call<{ session: number; errors: Params }>("start", values);
         if (!session) {
@@ -316,7 +331,7 @@ export function define(tools: Tools): void {
         this.#failed(error, "The run could not start; the console has the details.");
         return false;
       }
-      this.#ran = JSON.stringify(this.#values());
+      this.#ran = keyOf(this.#values());
       this.#quarter = 0;
       this.removeAttribute("stale");
       this.#place("sized").hidden = true;
@@ -476,7 +491,7 @@ export function define(tools: Tools): void {
     /** The picture as built has no session behind it: run the same, to its end. */
     async #runWhatIsShown(): Promise<boolean> {
       const wanted = this.#wanted;
-      const isOfForm = JSON.stringify(this.#values()) === this.#ran;
+      const isOfForm = keyOf(this.#values()) === this.#ran;
       if (!isOfForm || !(await this.#begin())) {
         if (!isOfForm) this.#tell("There is no run to look at: press Run.");
         return false;
@@ -642,6 +657,11 @@ export function define(tools: Tools): void {
   }
 
   if (!customElements.get("kv-playground")) customElements.define("kv-playground", KvPlayground);
+}
+
+/** The same for the same values, whatever their order. */
+function keyOf(params: Params): string {
+  return JSON.stringify(Object.entries(params).sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
 /** Draw an SVG file as PNG, at twice its size. */

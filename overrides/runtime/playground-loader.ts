@@ -3,7 +3,7 @@
 import { announce } from "./announce";
 import { asset } from "./build-info";
 import { Interrupted } from "./connection";
-import { showErrors, valuesOf } from "./form";
+import { setValues, showErrors, valuesOf } from "./form";
 import type { Intent } from "./intent";
 import { morphContent } from "./morph";
 import { Player } from "./player";
@@ -22,6 +22,7 @@ const SHARED = {
   morphContent,
   Player,
   pythonUp,
+  setValues,
   showErrors,
   showStatus,
   textsIn,
