@@ -55,7 +55,8 @@ def title(session: Session, now: int) -> str:
     for letter, moment in zip(LETTERS, session.moments[now], strict=False):
         who = f"{letter} runs" if len(session.runs) > 1 else "the server runs"
         told.append(f"{who} {moment.running:,} requests and {moment.waiting:,} wait")
-    return f"At {format_seconds(now * session.interval_s)} " + "; ".join(told)
+    time = format_seconds(now * session.interval_s) if now else "0 s"
+    return f"At {time} " + "; ".join(told)
 
 
 def _player(session: Session, now: int, *, off: bool) -> Element:
