@@ -51,7 +51,7 @@ NUMBERS: Final = {
     for number in (
         Number(
             name="num_requests",
-            label="Requests",
+            label="How many",
             minimum=1,
             maximum=MOST_REQUESTS,
             default=f"{_MADE.num_requests}",

@@ -62,7 +62,7 @@ def catalogue_subject(
     notes: tuple[str, ...] = ()
     if entry.is_text_part and weight_bytes is None:
         notes = ("the weights are the language model's; a vision or audio part comes on top",)
-    return Subject(name or entry.id, entry.model, weights, size, (*entry.model.notes, *notes))
+    return Subject(name or entry.id, entry.model, weights, size, notes)
 
 
 def config_subject(text: str, *, name: str, weight_bytes: float | None = None) -> Subject:
