@@ -13,6 +13,7 @@ KvdocsError                  base: one clear sentence, with the numbers it is ab
 ├── AllocationError          memory taken without asking whether it is there
 ├── UsageError               a command line that cannot be carried out as it stands
 ├── InputError               a block that asks for input where nobody can type
+├── ExtraError               a part of kvdocs whose packages are not installed
 ├── DrillError               a drill that does not exist
 ├── TerminalError            a line the lesson's shell cannot read, or a damaged state
 └── ParameterError           a widget parameter outside what its control allows
@@ -87,6 +88,10 @@ class LivelockError(KvdocsError):
 
 class UsageError(KvdocsError):
     """A command line that cannot be carried out: a wrong argument, or a file that is no use."""
+
+
+class ExtraError(KvdocsError):
+    """A part of kvdocs that needs packages which are not installed."""
 
 
 class DrillError(KvdocsError):

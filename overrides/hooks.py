@@ -2,7 +2,7 @@
 
 * Every executed fence of a page shares one namespace, and so do its inline figures: a code span
   that starts with `#!fig` is run by markdown-exec and replaced by what it evaluates to.
-* `build/browser/`, made by `npm run build`, is served below `assets/kv/`.
+* `build/browser/`, made by `npm run build`, is served below `assets/kv/`; `sw.js` at the root.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 BROWSER_FILES: Final = ROOT / "build" / "browser"
 BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal", "kv-playground")
 """Custom elements that stand as blocks of their own."""
+
+SOURCES: Final = ("runtime/", "jupyter/")
+"""Folders beside the templates that are no part of the site."""
 
 _session = ""
 
@@ -64,13 +67,15 @@ def inline_figure(source: str, language: str, class_name: str, md: Markdown) -> 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Serve the browser's files, and keep their sources out of the site."""
     for file in list(files):
-        if file.src_uri.startswith("runtime/"):
+        if file.src_uri.startswith(SOURCES):
             files.remove(file)
     if not (BROWSER_FILES / "manifest.json").is_file():
         raise PluginError("the browser's files are missing: run `make browser` (or `make site`)")
     for path in sorted(BROWSER_FILES.rglob("*")):
         if path.is_file():
-            uri = f"assets/kv/{path.relative_to(BROWSER_FILES).as_posix()}"
+            name = path.relative_to(BROWSER_FILES).as_posix()
+            # A service worker answers only for what lies below its own address.
+            uri = name if name == "sw.js" else f"assets/kv/{name}"
             files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
 

@@ -145,6 +145,9 @@ class TestEveryDrill:
         ("prefix-hit-tokens", "992"),  # 62 blocks of 16 in 1,000 tokens
         ("who-is-preempted", "B"),
         ("which-server-needs-memory", "dan"),
+        ("fp8-with-scales", "66"),  # 2 x 32 x 8 x (128 + 4) bytes
+        ("fp8-step-reads", "40.8 GB"),  # 48 x 8,192 x 65,536 + 2 x (8.03e9 - 128,256 x 4,096)
+        ("fp8-what-binds-next", "max-num-seqs"),
     ],
 )
 def test_the_lessons_own_case_has_the_known_answer(drill_id, truth):
@@ -533,3 +536,28 @@ def test_a_mistake_that_hits_the_right_answer_is_not_told():
     names = {mistake.name for mistake in no_head_dim.misconceptions}
     assert "took hidden size over query heads" not in names
     assert Misconception("x", 1, "y").seen is None
+
+
+class TestFetching:
+    def test_a_70b_prompt_over_100_gigabit_takes_what_the_sum_says(self):
+        # 8,192 x 327,680 B over 12.5 GB/s, 60% of it reached
+        posed = get_drill("time-to-fetch").pose()
+        assert posed.answer == pytest.approx(8192 * 327_680 / 7.5e9 * 1e3)
+        assert posed.check("358").outcome is Outcome.RIGHT
+        assert "A byte has eight" in posed.check("44.7").message
+        assert "one direction" in posed.check("179").message
+
+    def test_the_crossing_point_is_where_both_take_as_long(self):
+        posed = get_drill("when-fetching-pays").pose()
+        at = posed.params.both.at(int(posed.answer))
+        assert at.move_s == pytest.approx(at.recompute_s, rel=1e-3)
+        assert posed.check("29k").outcome is Outcome.RIGHT
+
+    def test_a_tier_hits_all_or_nothing_of_a_scan(self):
+        one = get_drill("scan-through-a-tier")
+        found = {}
+        for seed in range(40):
+            posed = one.pose(seed)
+            fits = posed.params.working_set <= posed.params.tier_gb * 1e9
+            found.setdefault(posed.answer, set()).add(fits)
+        assert found == {"none": {False}, "all": {True}}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvdocs.catalog import get_gpu
 from kvdocs.errors import ConfigError, FlagError
 from kvdocs.gpu import Gpu
 from kvdocs.model import LayerGroup, LayerKind, Model, StatePiece, parse_config
@@ -25,9 +26,9 @@ from kvdocs.timing import (
 )
 from kvdocs.timing.exact import floor_sum, grains
 
-H100 = Gpu("H100", 80 * 10**9, 85520809984, None, 3350e9, 989e12, 1978e12, 64e9, 450e9)
+H100 = get_gpu("h100-sxm-80gb")
 GH200 = Gpu("GH200", 96 * 10**9, 10**11, None, 4000e9, 989e12, 1979e12, 64e9, 450e9)
-H200 = Gpu("H200", 141 * 10**9, 150754820096, None, 4800e9, 989e12, 1978e12, 64e9, 450e9)
+H200 = get_gpu("h200-sxm-141gb")
 A100 = Gpu("A100", 80 * 10**9, 85899345920, None, 2039e9, 312e12, None, 32e9, 300e9)
 
 LLAMA_8B = {

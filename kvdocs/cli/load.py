@@ -162,7 +162,7 @@ def read_load(args: Namespace) -> list[WorkloadRequest]:
 
 
 def _from_trace(args: Namespace) -> list[WorkloadRequest]:
-    requests: Iterable[WorkloadRequest] = read_trace(_lines(args.trace))
+    requests: Iterable[WorkloadRequest] = read_trace(trace_source(args.trace))
     if args.speed_up is not None:
         requests = speed_up(requests, args.speed_up)
     try:
@@ -171,7 +171,12 @@ def _from_trace(args: Namespace) -> list[WorkloadRequest]:
         raise UsageError(f"{shown_name(args.trace)}: {error}") from None
 
 
-def _lines(name: str) -> Path | Iterator[str]:
+def trace_source(name: str) -> Path | Iterator[str]:
+    """What `kvdocs.workload.read_trace` reads: a file, or standard input for `-`.
+
+    Args:
+        name: The file's name.
+    """
     if name != "-":
         return Path(name)
     return _text_of(name)

@@ -20,6 +20,8 @@ COMMANDS: Final = {
     "fit": "whether a server starts, and how many tokens and requests it holds",
     "explain": "read a start-up log: its figures, and what they mean",
     "simulate": "run a workload or a trace on a server: latencies, metrics, the story of a request",
+    "trace": "study a trace: what a prefix cache of any size finds of it, and what that saves",
+    "offload": "move KV or compute it again: the crossing point, or a server with tiers",
     "replay": "run a recorded-format workload and print every decision as JSON",
     "models": "list the models of the catalogue",
     "gpus": "list the GPUs of the catalogue",

@@ -24,14 +24,7 @@ def add_arguments(parser: Parser) -> None:
     """Say what the command takes beside vLLM's flags."""
     add_server_arguments(parser)
     load.add_arguments(parser)
-    parser.add_argument(
-        "--efficiency",
-        action="append",
-        default=[],
-        metavar="NAME=X",
-        help="share of a peak figure that is reached, or seconds that are spent: "
-        + ", ".join(f"{field.name} ({field.default})" for field in fields(Efficiency)),
-    )
+    add_efficiency(parser)
     parser.add_argument(
         "--engine",
         choices=tuple(map(str, EngineKind)),
@@ -55,13 +48,29 @@ def add_arguments(parser: Parser) -> None:
     parser.set_defaults(own_flags=tuple(parser.own_flags()))
 
 
+def add_efficiency(parser: Parser) -> None:
+    """Add the flag that says what of the peak figures is reached.
+
+    Args:
+        parser: A command's parser.
+    """
+    parser.add_argument(
+        "--efficiency",
+        action="append",
+        default=[],
+        metavar="NAME=X",
+        help="share of a peak figure that is reached, or seconds that are spent: "
+        + ", ".join(f"{field.name} ({field.default})" for field in fields(Efficiency)),
+    )
+
+
 def run(args: Namespace) -> int:
     """Simulate, and print what was asked for."""
     question = read_question(args)
     only_one_stdin(question.flags.model, args.weights_bytes, args.trace)
     requests = load.read_load(args)
     try:
-        server = _server(question, requests)
+        server = make_server(question, requests)
     except StartError as error:
         return _refused(args, str(error))
     with Progress(len(requests)) as progress:
@@ -85,7 +94,17 @@ def _refused(args: Namespace, text: str) -> int:
     return REFUSED
 
 
-def _server(question: Question, requests: list[WorkloadRequest]) -> Server:
+def make_server(question: Question, requests: list[WorkloadRequest]) -> Server:
+    """Start the server that is meant.
+
+    Args:
+        question: The server, and `--efficiency` among its arguments.
+        requests: What will come; their mean length decides how mixed layers are counted.
+
+    Raises:
+        StartError: It would not start.
+        UsageError: An efficiency that is none.
+    """
     summary = summarize(requests)
     typical = (summary.prompt_tokens + summary.output_tokens) // summary.num_requests
     return start_server(
@@ -93,14 +112,23 @@ def _server(question: Question, requests: list[WorkloadRequest]) -> Server:
         question.gpu,
         question.flags,
         available=budgets(question).low,
-        weights=_weights(question),
-        efficiency=_efficiency(question.args.efficiency),
+        weights=timing_weights(question),
+        efficiency=read_efficiency(question.args.efficiency),
         typical_tokens=typical,
         model_name=question.subject.name,
     )
 
 
-def _efficiency(given: list[str]) -> Efficiency:
+def read_efficiency(given: list[str]) -> Efficiency:
+    """Read `--efficiency NAME=X`, given any number of times.
+
+    Raises:
+        UsageError: Not of that form.
+
+    Examples:
+        >>> read_efficiency(["link=0.9"]).link
+        0.9
+    """
     allowed = [field.name for field in fields(Efficiency)]
     values = {}
     for text in given:
@@ -117,8 +145,12 @@ def _efficiency(given: list[str]) -> Efficiency:
     return Efficiency(**values)
 
 
-def _weights(question: Question) -> Weights:
-    """The parameters as the timing needs them: from the catalogue, counted, or by their bytes."""
+def timing_weights(question: Question) -> Weights:
+    """The parameters as the timing needs them: from the catalogue, counted, or by their bytes.
+
+    Args:
+        question: The server.
+    """
     subject, size = question.subject, question.weights.num_bytes
     entry = subject.entry or find_twin(subject.config)
     if entry is not None:

@@ -191,10 +191,19 @@ class SegmentPrompt(Prompt):
 
     def block_key(self, index: int, *, block_size: int, parent: Hashable, salt: str) -> Hashable:
         """The chained hash of the places the block is cut from."""
-        pieces = self._pieces(index * block_size, (index + 1) * block_size)
+        pieces = self.pieces(index * block_size, (index + 1) * block_size)
         return _hash(index, parent, pieces, salt)
 
-    def _pieces(self, start: int, stop: int) -> tuple[tuple[Hashable, int, int], ...]:
+    def pieces(self, start: int, stop: int) -> tuple[tuple[Hashable, int, int], ...]:
+        """What tokens `start` to `stop` of the request are cut from.
+
+        Args:
+            start: The first token.
+            stop: The first token that is not meant.
+
+        Returns:
+            Source, place in it, and length, piece by piece; equal ones are equal tokens.
+        """
         pieces = []
         part = bisect_right(self._starts, start) - 1
         while start < stop and part < len(self.segments):

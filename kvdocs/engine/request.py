@@ -38,6 +38,8 @@ class RequestSpec:
         priority: Low numbers are more urgent; used by the priority policy only.
         salt: Requests with different salts never share blocks (vLLM: `cache_salt`).
         abort_at: When the user gives up, in seconds; None is never.
+        received_tokens: Leading tokens whose keys and values another server computed and sent;
+            the last token is computed here in any case.
     """
 
     id: str
@@ -47,6 +49,7 @@ class RequestSpec:
     priority: int = 0
     salt: str = ""
     abort_at: float | None = None
+    received_tokens: int = 0
 
 
 class Request:

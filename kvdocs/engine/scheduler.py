@@ -46,6 +46,7 @@ class Batch:
         preemptions: Running requests that lost their blocks.
         wait: Why the head of the queue was left waiting, if one was.
         load: The work in the batch, for the timing model.
+        stall_s: Seconds it waits for keys and values from outside before it computes.
     """
 
     budget: int
@@ -57,6 +58,7 @@ class Batch:
     preemptions: list[Preemption] = field(default_factory=list)
     wait: Wait | None = None
     load: StepLoad = NO_LOAD
+    stall_s: float = 0.0
 
     def give(self, request: Request, num_tokens: int, new_blocks: list[int]) -> None:
         """Put a request into the batch.
@@ -222,7 +224,7 @@ class Scheduler:
         if self._output_is_coming(request):
             return 0
         known = request.num_tokens + request.num_output_placeholders
-        num_tokens = _limit(known - request.num_computed_tokens, batch.threshold)
+        num_tokens = limit(known - request.num_computed_tokens, batch.threshold)
         room = self.config.max_model_len - 1 - request.num_computed_tokens
         return min(num_tokens, batch.budget, room)
 
@@ -305,18 +307,25 @@ class Scheduler:
 
     def _try_admit(self, request: Request, batch: Batch) -> None:
         hit = self.cache.find_hit(request)
-        num_tokens = _limit(request.num_tokens - hit.num_tokens, batch.threshold)
+        known = hit.num_tokens + self._received(request, hit)
+        num_tokens = limit(request.num_tokens - known, batch.threshold)
         if num_tokens > batch.budget and not self.config.enable_chunked_prefill:
             reason = WaitReason.UNSPLIT
             batch.wait = self._wait(request, reason, num_tokens, batch.budget)
             return
         num_tokens = min(num_tokens, batch.budget)
-        slots = self._slots(hit.num_tokens + num_tokens)
-        needed = self._blocks_to_admit(request, hit, slots)
+        needed = self._blocks_to_admit(request, hit, self._slots(known + num_tokens))
         if needed > self.cache.num_free:
             batch.wait = self._wait(request, WaitReason.BLOCKS, needed, self.cache.num_free)
         else:
             self._admit(request, hit, num_tokens, batch)
+
+    def _received(self, request: Request, hit: Hit) -> int:
+        """Tokens beyond the hit whose keys and values come with the request, the first time."""
+        if request.num_preemptions:
+            return 0
+        received = min(request.spec.received_tokens, request.num_tokens - 1)
+        return max(received - hit.num_tokens, 0)
 
     def _blocks_to_admit(self, request: Request, hit: Hit, slots: int) -> int:
         """Free blocks an admission needs: for its chunk, and as a gate for its whole sequence."""
@@ -331,14 +340,15 @@ class Scheduler:
         self.waiting.pop_next()
         resumed = request.status is Status.PREEMPTED
         self._count_lookup(request, hit)
-        new_blocks = self.cache.admit(request, hit, self._slots(hit.num_tokens + num_tokens))
+        known = hit.num_tokens + self._received(request, hit)
+        new_blocks = self.cache.admit(request, hit, self._slots(known + num_tokens))
         request.status = Status.RUNNING
-        request.num_computed_tokens = hit.num_tokens
+        request.num_computed_tokens = known
         if request.admitted_at is None:
             request.admitted_at = self.clock
             request.hit_tokens = hit.num_tokens
         if resumed:
-            request.num_recomputed_tokens += max(request.last_lost_tokens - hit.num_tokens, 0)
+            request.num_recomputed_tokens += max(request.last_lost_tokens - known, 0)
         self.running.append(request)
         batch.give(request, num_tokens, new_blocks)
         batch.admissions.append(
@@ -443,7 +453,17 @@ class Scheduler:
         )
 
 
-def _limit(num_tokens: int, threshold: int) -> int:
+def limit(num_tokens: int, threshold: int) -> int:
+    """Tokens of a chunk under a threshold; 0 is none.
+
+    Args:
+        num_tokens: Tokens there are to compute.
+        threshold: Most tokens of a chunk.
+
+    Examples:
+        >>> limit(100, 30), limit(100, 0)
+        (30, 100)
+    """
     return min(num_tokens, threshold) if threshold else num_tokens
 
 

@@ -100,10 +100,13 @@ class SteppingEngine:
         self.clock = 0.0
         self._timer = timer or ConstantTimer()
         self.cache = PagedKVCache(config)
-        self.scheduler = Scheduler(config, self.cache)
+        self.scheduler = self._make_scheduler()
         self.requests: dict[str, Request] = {}
         self._in_flight: deque[Batch] = deque()
         self._ended_unreported = False
+
+    def _make_scheduler(self) -> Scheduler:
+        return Scheduler(self.config, self.cache)
 
     def add(self, spec: RequestSpec) -> None:
         """Hand a request to the engine.
@@ -164,7 +167,7 @@ class SteppingEngine:
         evicted = tuple(self.cache.pool.evicted)
         updated = self._output_is_due(batch)
         due = self._in_flight.popleft() if updated else Batch(0, 0)
-        self.clock += self._timer.seconds(due.load)
+        self.clock += self._seconds(due)
         self.scheduler.tally.add_work(due.load)
         self.scheduler.clock = self.clock
         finished = self._update(due)
@@ -184,6 +187,10 @@ class SteppingEngine:
             updated=updated,
             prefix_stats=self.scheduler.take_prefix_stats() if updated else PrefixStats(),
         )
+
+    def _seconds(self, due: Batch) -> float:
+        """How long the turn takes that brings a batch's output."""
+        return self._timer.seconds(due.load) + due.stall_s
 
     def _update(self, due: Batch) -> list[Finish]:
         counters = self.scheduler.counters

@@ -12,7 +12,7 @@ from kvdocs.metrics import EngineSnapshot, cache_config_info
 from kvdocs.server.arrivals import ListedArrivals
 from kvdocs.server.page import snapshot
 from kvdocs.server.run import ServerRun
-from kvdocs.server.simulation import EngineKind, Simulation
+from kvdocs.server.simulation import AnyEngine, EngineKind, Simulation
 from kvdocs.server.story import Watcher
 from kvdocs.sizing import Capacity
 from kvdocs.workload import WorkloadRequest
@@ -50,7 +50,7 @@ class Server:
         self,
         requests: Iterable[WorkloadRequest],
         *,
-        engine: EngineKind = EngineKind.JUMPING,
+        engine: EngineKind | AnyEngine = EngineKind.JUMPING,
         interval_s: float | None = 1.0,
         priorities: Mapping[str, int] | None = None,
         keep_log: bool = False,
@@ -59,7 +59,7 @@ class Server:
 
         Args:
             requests: The workload.
-            engine: How to run.
+            engine: How to run, or a fresh engine with the server's settings and timing model.
             interval_s: Seconds between samples; None takes none.
             priorities: Priorities by id, for the priority policy.
             keep_log: Whether to note a statistics line every 10 s.
@@ -81,7 +81,7 @@ class Server:
         self,
         requests: Iterable[WorkloadRequest],
         *,
-        engine: EngineKind = EngineKind.JUMPING,
+        engine: EngineKind | AnyEngine = EngineKind.JUMPING,
         interval_s: float | None = 1.0,
         priorities: Mapping[str, int] | None = None,
         watch: Sequence[str] = (),
@@ -91,7 +91,7 @@ class Server:
 
         Args:
             requests: The workload.
-            engine: How to run.
+            engine: How to run, or a fresh engine with the server's settings and timing model.
             interval_s: Seconds between samples; None takes none, and no statistics lines.
             priorities: Priorities by id, for the priority policy.
             watch: Ids of requests whose story is to be told.

@@ -29,14 +29,16 @@ class EngineKind(StrEnum):
     JUMPING = "jumping"
 
 
-def make_engine(kind: EngineKind, config: EngineConfig, timer: StepTimer) -> AnyEngine:
+def make_engine(kind: EngineKind | AnyEngine, config: EngineConfig, timer: StepTimer) -> AnyEngine:
     """An engine; a sliding window is always stepped.
 
     Args:
-        kind: Which is wanted.
+        kind: Which is wanted, or one made already.
         config: The settings.
         timer: The timing model.
     """
+    if not isinstance(kind, EngineKind):
+        return kind
     if kind is EngineKind.STEPPING or config.sliding_window is not None:
         return SteppingEngine(config, timer)
     return JumpingEngine(config, timer)
@@ -49,7 +51,7 @@ class Simulation:
         config: The engine's settings.
         timer: The timing model.
         arrivals: The requests to come.
-        engine: How to run.
+        engine: How to run, or a fresh engine with these settings and this timing model.
         interval_s: Seconds between samples; None takes none.
         priorities: Priorities of requests by id; 0 where not named.
         keep_log: Whether to note a statistics line every 10 s.
@@ -83,7 +85,7 @@ class Simulation:
         timer: StepTimer,
         arrivals: Arrivals,
         *,
-        engine: EngineKind = EngineKind.JUMPING,
+        engine: EngineKind | AnyEngine = EngineKind.JUMPING,
         interval_s: float | None = 1.0,
         priorities: Mapping[str, int] | None = None,
         keep_log: bool = False,

@@ -214,7 +214,10 @@ def _cache_config(flags: ServerFlags, plan: Capacity) -> dict[str, str]:
 def _not_simulated(flags: ServerFlags) -> tuple[str, ...]:
     notes = []
     if flags.kv_offloading_size:
-        notes.append("--kv-offloading-size is not simulated: evicted blocks are gone")
+        notes.append(
+            "--kv-offloading-size is not simulated here: evicted blocks are gone; "
+            "kvdocs.offload.simulate_offload has the tiers"
+        )
     if flags.cpu_offload_gb:
         notes.append("--cpu-offload-gb counts for the memory, not for the time of a step")
     return tuple(notes)

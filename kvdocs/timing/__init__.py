@@ -1,12 +1,12 @@
 """How long one step of the engine takes: a roofline over the GPU's memory and arithmetic.
 
 Examples:
-    >>> from kvdocs.gpu import Gpu
+    >>> from kvdocs.catalog import get_gpu
     >>> from kvdocs.model import parse_config
     >>> config = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
     ...     "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}
-    >>> h100 = Gpu("H100", 80 * 10**9, 85520809984, None, 3350e9, 989e12, 1978e12, 64e9, 450e9)
     >>> weights = Weights.from_config(config, num_parameters=8_030_261_248)
+    >>> h100 = get_gpu("h100-sxm-80gb")
     >>> timer = RooflineTimer(model=parse_config(config), weights=weights, gpu=h100)
     >>> step = timer.step_time([SequenceWork(new_tokens=1, context=4096)] * 64)
     >>> step.binds, round(step.seconds * 1e3, 1)

@@ -112,6 +112,7 @@ async function bundle(info) {
       cells: join(HERE, "cells", "index.ts"),
       playground: join(HERE, "kv-playground.ts"),
       fonts: join(HERE, "fonts.css"),
+      sw: join(HERE, "offline", "sw.ts"),
     },
     outdir: options.out,
     bundle: true,

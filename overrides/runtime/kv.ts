@@ -6,6 +6,7 @@ import { defineDrill } from "./kv-drill";
 import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
 import { loadPlaygroundWhereItStands } from "./playground-loader";
+import { keepForOffline } from "./offline/register";
 import { followProgress } from "./progress/index";
 import { Runtime } from "./runtime";
 import { defineShareControls } from "./share/controls";
@@ -31,6 +32,7 @@ if (!customElements.get("kv-widget")) {
   loadPlaygroundWhereItStands(runtime, intent);
   defineShareControls();
   completeLibraryWhenLive(runtime);
+  keepForOffline(runtime);
   followProgress();
   openLinks();
   Object.assign(globalThis, { kvRuntime: runtime });

@@ -6,7 +6,12 @@ kept of it is dropped; `everything.py` draws the rest once the snapshot is taken
 
 import gc
 import importlib
+import linecache
+import re
+import sys
+import zipimport
 from functools import _lru_cache_wrapper
+from zipimport import zipimporter
 
 for module in ("json", "math", "random", "traceback"):
     importlib.import_module(module)
@@ -18,7 +23,14 @@ from kvdocs.widgets.browser import update  # noqa: E402
 from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
 # Large and on one page each: compiled there, when they are asked for.
-APART: frozenset[str] = frozenset({"one-flag-that-mends-it"})
+APART = frozenset(
+    {"fp8-before-after", "fp8-tokens-per-second", "fp8-step-reads", "fp8-with-scales"}
+    | {"fp8-what-binds-next"}
+    | {name for name in DRILLS if name.startswith("bug-")}
+    | {"disaggregation-timeline", "move-or-recompute"}
+    | {"scan-through-a-tier", "time-to-fetch", "when-fetching-pays"}
+    | {"one-flag-that-mends-it"}
+)
 
 for registry in (WIDGETS, DRILLS):
     for name in registry:
@@ -33,3 +45,12 @@ run('{"version":1}', "kvdocs size llama-3.1-8b; vllm serve Llama-3.1-8B | head -
 for held in gc.get_objects():
     if isinstance(held, _lru_cache_wrapper) and held.__module__.startswith("kvdocs."):
         held.cache_clear()
+
+# Where the library's modules lie in its file is read again once the page has that file.
+for importer in sys.path_importer_cache.values():
+    if isinstance(importer, zipimporter):
+        importer.__dict__["_files"] = {}
+zipimport.__dict__["_zip_directory_cache"].clear()
+sys.path_importer_cache.clear()
+re.purge()
+linecache.clearcache()

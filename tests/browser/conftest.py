@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ def browser() -> Iterator[Browser]:
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=executable, args=FLAGS) as chromium,
     ):
+        # A service worker would answer for a host on which a test has made something go wrong.
+        chromium.new_context = partial(chromium.new_context, service_workers="block")  # type: ignore[method-assign]
         yield chromium
 
 

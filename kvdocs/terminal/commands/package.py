@@ -14,7 +14,7 @@ from kvdocs.errors import TerminalError
 from kvdocs.terminal.command import Call, Command
 from kvdocs.terminal.output import Kind, Piece, Result
 
-_TOO_LARGE: Final = ("replay", "simulate")
+_TOO_LARGE: Final = ("offload", "replay", "simulate", "trace")
 """Commands that work through files as large as you like: for a computer of your own."""
 SUBCOMMANDS: Final = ("size", "fit", "explain", "models", "gpus", "--help", "--version")
 
