@@ -198,6 +198,11 @@ class BlockPool:
         return len(self.free_queue)
 
     @property
+    def num_free_cached(self) -> int:
+        """Free blocks that still cache something."""
+        return sum(block in self._key_of for block in self.free_queue)
+
+    @property
     def num_cached(self) -> int:
         """Distinct prefixes that can be hit, held or free."""
         return len(self._blocks_of)

@@ -22,7 +22,7 @@ from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BROWSER_FILES: Final = ROOT / "build" / "browser"
-BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal")
+BLOCKS: Final = ("kv-widget", "kv-drill", "kv-cell", "kv-terminal", "kv-playground")
 """Custom elements that stand as blocks of their own."""
 
 SOURCES: Final = ("runtime/", "jupyter/")

@@ -60,6 +60,7 @@ _PLACES: Final = {
     "time-to-fetch": "fetch:FETCH_TIME",
     "scan-through-a-tier": "scan:SCAN",
     "read-the-sheet": "read_sheet:READ_SHEET",
+    "one-flag-that-mends-it": "one_flag:ONE_FLAG",
 }
 
 DRILLS: Final[ByName[Drill[Any]]] = ByName(Drill, "kvdocs.drills.lesson", _PLACES)

@@ -80,6 +80,14 @@ class CountingKVCache:
         self._released: OrderedDict[Any, int] = OrderedDict()
 
     @property
+    def num_free_cached(self) -> int:
+        """Free blocks that still cache something.
+
+        Blocks that only their finished request could have hit count until the first is taken.
+        """
+        return self.num_free - self._plain
+
+    @property
     def usage(self) -> float:
         """Share of the usable blocks that are held."""
         return 1.0 - self.num_free / self._num_usable

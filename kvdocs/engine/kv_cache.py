@@ -36,6 +36,10 @@ class KVCache(Protocol):
         """Blocks that an allocation could take."""
 
     @property
+    def num_free_cached(self) -> int:
+        """Those of them that still cache something."""
+
+    @property
     def usage(self) -> float:
         """Share of the usable blocks that are held."""
 
@@ -153,6 +157,11 @@ class PagedKVCache:
     def num_free(self) -> int:
         """Blocks that an allocation could take."""
         return self.pool.num_free
+
+    @property
+    def num_free_cached(self) -> int:
+        """Those of them that still cache something."""
+        return self.pool.num_free_cached
 
     @property
     def usage(self) -> float:

@@ -110,6 +110,7 @@ async function bundle(info) {
       worker: join(HERE, "worker.ts"),
       charts: join(HERE, "charts.ts"),
       cells: join(HERE, "cells", "index.ts"),
+      playground: join(HERE, "kv-playground.ts"),
       fonts: join(HERE, "fonts.css"),
       sw: join(HERE, "offline", "sw.ts"),
     },

@@ -5,6 +5,7 @@ import { defineCell } from "./kv-cell";
 import { defineDrill } from "./kv-drill";
 import { defineTerminal } from "./kv-terminal";
 import { defineWidget } from "./kv-widget";
+import { loadPlaygroundWhereItStands } from "./playground-loader";
 import { keepForOffline } from "./offline/register";
 import { followProgress } from "./progress/index";
 import { Runtime } from "./runtime";
@@ -23,10 +24,12 @@ function completeLibraryWhenLive(runtime: Runtime): void {
 
 if (!customElements.get("kv-widget")) {
   const runtime = new Runtime();
-  defineWidget(runtime, new Intent(runtime));
+  const intent = new Intent(runtime);
+  defineWidget(runtime, intent);
   defineDrill(runtime);
   defineTerminal(runtime);
   defineCell();
+  loadPlaygroundWhereItStands(runtime, intent);
   defineShareControls();
   completeLibraryWhenLive(runtime);
   keepForOffline(runtime);

@@ -31,6 +31,7 @@ APART = frozenset(
     | {name for name in DRILLS if name.startswith("bug-")}
     | {"disaggregation-timeline", "move-or-recompute"}
     | {"scan-through-a-tier", "time-to-fetch", "when-fetching-pays"}
+    | {"one-flag-that-mends-it"}
 )
 
 for registry in (WIDGETS, DRILLS):

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from kvdocs.drills.drill import Posed
 from kvdocs.drills.kinds import Choice, Ordering, Prediction, Slider, State
+from kvdocs.drills.kinds.playground import Playground
 from kvdocs.drills.registry import get_drill
 from tests.browser.site_server import SiteServer
 
@@ -55,6 +56,8 @@ def enter(page: Page, one: Locator, posed: Posed[Any], answer: Any) -> None:
     match kind:
         case State():
             bring(page.locator(f"[id='{kind.element or kind.widget}']"), kind.written(answer))
+        case Playground():
+            page.locator("[name=a_flags]").fill(kind.written(answer)["a_flags"])
         case Choice():
             one.locator(f"input[type=radio][value='{written}']").check(force=True)
         case Ordering():

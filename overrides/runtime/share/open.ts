@@ -6,6 +6,7 @@ import { LinkProblem, type Shared, isStateLink, sharedIn } from "./link";
 import { type Shareable, isShareable, kindOf } from "./shareable";
 
 const NOTE = "kv-link-note";
+const LONGEST_WAIT_MS = 20_000;
 /** The link that was opened last, and where; a page may be drawn anew while its address stays. */
 let opened: { readonly href: string; readonly where: Element } | undefined;
 
@@ -27,6 +28,7 @@ async function open(hash: string, href: string): Promise<void> {
   opened = { href, where: note };
   try {
     const shared = await sharedIn(hash);
+    await definition(shared);
     const element = find(shared);
     opened = { href, where: element };
     element.before(note);
@@ -46,6 +48,14 @@ async function open(hash: string, href: string): Promise<void> {
 
 function firstOfContent(): Element {
   return document.querySelector(".md-content__inner > *") ?? document.body;
+}
+
+/** Wait for the script of an element that has a bundle of its own, but not for ever. */
+async function definition({ of }: Shared): Promise<void> {
+  const [tag = ""] = of.split(" ");
+  if (!/^kv-[a-z]+$/.test(tag) || !document.querySelector(`${tag}:not(:defined)`)) return;
+  const late = new Promise((resolve) => setTimeout(resolve, LONGEST_WAIT_MS));
+  await Promise.race([customElements.whenDefined(tag), late]);
 }
 
 /** By its id, or, where the page has changed, by its kind. */
