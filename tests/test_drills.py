@@ -144,7 +144,7 @@ class TestEveryDrill:
         ("which-flag-changed", "--max-model-len"),
         ("prefix-hit-tokens", "992"),  # 62 blocks of 16 in 1,000 tokens
         ("who-is-preempted", "B"),
-        ("which-server-needs-memory", "dan"),
+        ("which-server-needs-memory", "hugo"),
         ("fp8-with-scales", "66"),  # 2 x 32 x 8 x (128 + 4) bytes
         ("fp8-step-reads", "40.8 GB"),  # 48 x 8,192 x 65,536 + 2 x (8.03e9 - 128,256 x 4,096)
         ("fp8-what-binds-next", "max-num-seqs"),

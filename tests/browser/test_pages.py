@@ -20,7 +20,7 @@ STEP_4 = "lessons/part-2/04-the-formula-on-the-whiteboard/"
 SITE = ROOT / "site"
 BUILT = sorted(page.parent.relative_to(SITE).as_posix() for page in SITE.rglob("index.html"))
 API = [page for page in BUILT if page.startswith("reference/api/")]
-"""Pages of one form, made from docstrings: the longest stands for all."""
+"""Pages of one form, made from docstrings: one of them stands for all."""
 PAGES = [page for page in BUILT if page not in API or page == "reference/api/engine"]
 every_page = pytest.mark.parametrize(
     "path", ["" if page == "." else f"{page}/" for page in PAGES], ids=PAGES

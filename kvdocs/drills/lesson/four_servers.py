@@ -15,7 +15,7 @@ from kvdocs.html import Element
 
 FULL: Final = 0.9
 """KV usage from which a cache is called full, as on the page."""
-_NAMES: Final = ("ada", "bob", "cleo", "dan")
+_NAMES: Final = ("erin", "finn", "gail", "hugo")
 
 
 class Finding(StrEnum):
@@ -48,7 +48,7 @@ class Server:
         """What it says.
 
         Examples:
-            >>> Server("ada", 0.98, 12, 40).finding.name
+            >>> Server("erin", 0.98, 12, 40).finding.name
             'MEMORY'
         """
         if self.waiting:
@@ -123,14 +123,16 @@ FOUR_SERVERS: Final = Drill(
     kind=Choice(lambda p: tuple(Option(each.name, each.name, each.metrics) for each in p.servers)),
     first=FourServers(
         (
-            Server("ada", 0.45, 61, 32),
-            Server("bob", 0.98, 0, 48),
-            Server("cleo", 0.31, 0, 64),
-            Server("dan", 0.97, 14, 24),
+            Server("erin", 0.45, 61, 32),
+            Server("finn", 0.98, 0, 48),
+            Server("gail", 0.31, 0, 64),
+            Server("hugo", 0.97, 14, 24),
         )
     ),
     draw=_draw,
-    question=lambda _: "Users of all four servers complain. For which is more KV cache the cure?",
+    question=lambda _: (
+        "Four other servers, and the users of each complain. For which is more KV cache the cure?"
+    ),
     answer=lambda p: p.needs_memory.name,
     misconceptions=_misconceptions,
     hints=lambda _: (
