@@ -2,6 +2,7 @@
 
 KvdocsError                  base: one clear sentence, with the numbers it is about
 ├── MetricsError             readings of a server that cannot be compared
+├── DiagnosisError           a figure told to a diagnosis that is none
 ├── UnitError                a quantity that cannot be read ("12 XB")
 ├── ConfigError              a config.json that cannot be read right, so it is refused
 ├── CatalogError             a model or GPU that the catalogue does not hold
@@ -116,3 +117,7 @@ class ParameterError(KvdocsError):
 
 class MetricsError(KvdocsError):
     """Readings of a server that cannot be compared."""
+
+
+class DiagnosisError(KvdocsError):
+    """A figure told to a diagnosis that it does not know, or that is no such figure."""

@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 
+import glossary
 import jinja2
 from fences import executed_fences, with_options
 from markdown import Markdown
@@ -29,10 +30,12 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 LESSON_NUMBERS: Final = ("step", "part", "minutes")
 LESSON_TEXTS: Final = ("title", "part_title", "question", "takeaway", "description")
 """Front matter every lesson page must have."""
+SOURCES: Final = "reference/sources.md"
 MOST_HINTS: Final = 3
 OPTION: Final = "kv_line"
 """Fence option, written by this hook, that tells on which line of its file a fence opens."""
 
+_PAPER: Final = re.compile(r"https?://(?:arxiv\.org|(?:dx\.)?doi\.org|dl\.acm\.org)/[^\s)>\"]+")
 _FAILED: Final = "Execution of python code block"
 _FRAME: Final = re.compile(r'File "<code block: [^"]*>", line (?P<line>\d+)')
 
@@ -162,6 +165,33 @@ def check_drills(drills: Mapping[str, Any]) -> Iterator[Problem]:
             yield _in_code(drill.hints, told)
 
 
+def check_terms(
+    terms: Iterable[glossary.Term], pages: Iterable[glossary.LessonPage], steps: Iterable[int]
+) -> Iterator[Problem]:
+    """Every term of the glossary is used by a lesson page, and every abbreviation is a term."""
+    pages, steps = list(pages), set(steps)
+    text = glossary.SOURCE.read_text(encoding="utf-8")
+    source = Source(glossary.SOURCE.relative_to(ROOT).as_posix(), text, 0)
+    used = {name for page in pages for name in glossary.used_in(page.shown)}
+    for term in terms:
+        # A step that is still to be written may bring its words with it.
+        if term.step in steps and term.name not in used:
+            line = source.line_of(f'name = "{term.name}"')
+            yield Problem(source.file, line, f"no lesson page uses {term.name!r}; leave it out")
+    for page in pages:
+        for word in sorted(glossary.undefined_in(page.prose)):
+            told = f"{word} is not explained; define it in {source.file}"
+            yield Problem(f"docs/{page.file}", 1, told)
+
+
+def check_sources(source: Source, listed: str) -> Iterator[Problem]:
+    """Every paper that a lesson page links to stands on the page of sources."""
+    for match in _PAPER.finditer(source.text):
+        if match[0] not in listed:
+            line = source.text.count("\n", 0, match.start()) + 1
+            yield Problem(source.file, line, f"{match[0]} is cited; add it to docs/{SOURCES}")
+
+
 # --- MkDocs' events -------------------------------------------------------------------------------
 
 
@@ -193,12 +223,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 @event_priority(100)
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Check the front matter, and tell each fence which line it stands on."""
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Check the front matter and the papers, and tell each fence which line it stands on."""
     global _source  # noqa: PLW0603 - formatters are not told which page they are on
     _source = source_of(page, config, markdown)
     if page.file.src_uri.startswith("lessons/"):
         _problems.extend(check_front_matter(_source, page.meta))
+        cited = files.get_file_from_path(SOURCES)
+        _problems.extend(check_sources(_source, cited.content_string if cited else ""))
         if _publishing:
             _problems.extend(check_written(_source))
     lines = [fence.line for fence in executed_fences(markdown)]
@@ -217,6 +249,9 @@ def on_env(env: jinja2.Environment, config: MkDocsConfig, files: Files) -> None:
     pages = [file.page for file in files.documentation_pages() if file.page]
     numbered = [page for page in pages if type(page.meta.get("step")) is int]
     _problems.extend(check_steps((source_of(page, config), page.meta["step"]) for page in numbered))
+    if glossary.Noted.pages:
+        steps = [page.meta["step"] for page in numbered]
+        _problems.extend(check_terms(glossary.terms(), glossary.Noted.pages, steps))
     _raise()
 
 

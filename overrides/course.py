@@ -6,6 +6,7 @@ Both are computed from the pages themselves, so nothing of it is written twice.
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Any, Final
 
 import jinja2
@@ -14,6 +15,7 @@ from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 EMBED_TEMPLATE: Final = "embed.html"
 """The template of a bare page: a picture, and nothing of the site around it."""
@@ -22,6 +24,7 @@ EXTRA: Final = "bug-"
 """What the ids of the bug museum's drills begin with: a step is done without them."""
 
 _DRILL: Final = re.compile(r'<kv-drill [^>]*?\bname="(?P<name>[^"]+)"')
+_TO_STEP: Final = re.compile(r'href="step:(?P<step>\d+)"')
 _EMBED_PAGE: Final = """\
 ---
 title: {name}
@@ -73,10 +76,48 @@ def drills_on(html: str) -> list[str]:
 
 
 def on_env(env: jinja2.Environment, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001
-    """Hand the steps to the templates."""
+    """Hand the steps to the templates, and number them in the sidebar."""
     pages = [page for page in _navigation[0].pages if "step" in page.meta]
     env.globals["course"] = [step_of(page) for page in pages]
     env.globals["parts"] = parts_of(pages)
+    env.globals["missing_steps"] = missing_steps(pages, config.extra["steps"])
+    env.globals["step_pages"] = {page.meta["step"]: page for page in pages}
+    for page in pages:
+        page.typeset = {"title": numbered(page)}  # type: ignore[attr-defined] # the theme reads it
+
+
+def missing_steps(pages: list[Page], steps: int) -> list[int]:
+    """Return the numbers of the steps that are not in the navigation yet."""
+    there = {page.meta["step"] for page in pages}
+    return [step for step in range(1, steps + 1) if step not in there]
+
+
+def numbered(page: Page) -> str:
+    """Return a step's title with its number, as HTML: the theme shows it in the sidebar."""
+    number = f'<span class="kv-nav-step">{page.meta["step"]}</span>'
+    return f"{number} {escape(str(page.title))}"
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Give links to steps their addresses, as `overrides/runtime/step-links.ts` does later."""
+    pages = {each.meta["step"]: each for each in _navigation[0].pages if "step" in each.meta}
+    return with_step_links(output, {step: each.file.url for step, each in pages.items()}, page)
+
+
+def with_step_links(html: str, urls: dict[int, str], page: Page) -> str:
+    """Return a page's HTML with the address of each step that is linked to.
+
+    Args:
+        html: The page.
+        urls: Addresses below the site's root, by step; a step that is missing gets no link.
+        page: The page, from which addresses are relative.
+    """
+
+    def address(match: re.Match[str]) -> str:
+        url = urls.get(int(match["step"]))
+        return f'href="{get_relative_url(url, page.url)}"' if url is not None else ""
+
+    return _TO_STEP.sub(address, html)
 
 
 def step_of(page: Page) -> dict[str, Any]:

@@ -285,3 +285,17 @@ def test_all_problems_are_told_at_once(site: Site):
         "docs/lessons/two.md",
         "mkdocs.yml",
     ]
+
+
+def test_a_paper_that_is_not_among_the_sources_is_told(site: Site):
+    site.page("# Sources\n\n[A](https://arxiv.org/abs/1706.03762)\n", "reference/sources.md")
+    links = (
+        "\n[A](https://arxiv.org/abs/1706.03762) [B](https://doi.org/10.1/b) <https://vllm.ai>\n"
+    )
+    site.page(FRONT.format(step=1) + links)
+    assert site.problems() == [
+        (
+            f"docs/{PAGE}:{FRONT_LINES + 2}: https://doi.org/10.1/b is cited;"
+            " add it to docs/reference/sources.md"
+        )
+    ]

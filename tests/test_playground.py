@@ -756,3 +756,20 @@ def test_every_model_of_the_catalogue_can_be_chosen():
         sized = Setup(model=name, gpu="b200-sxm-180gb", flags="-tp 8 --max-model-len 8192").size()
         assert sized.refusal == ""
         assert len(str(sized_html(read_form(settle({"a_model": name}))))) > 1000
+
+
+@pytest.mark.parametrize(
+    ("flags", "verdict"),
+    [
+        ("--max-model-len 32768", "memory-bound"),
+        ("--max-num-seqs 8", "max-num-seqs-bound"),
+        ("--max-model-len 32768 --kv-cache-dtype fp8", "prefill-bound"),
+    ],
+)
+def test_a_run_is_diagnosed_at_its_worst_moment(flags: str, verdict: str) -> None:
+    session = Session([Setup(flags=flags)], Made())
+    session.finish()
+    told = session.runs[0].trouble.diagnosis
+    assert told.verdict.value == verdict
+    assert told.evidence["waiting"] >= 0.95 * max(one.waiting for (one,) in session.moments)
+    assert verdict in str(result_html(session, 0))

@@ -166,22 +166,16 @@ def test_only_a_quantised_cache_is_told_before_the_start() -> None:
     assert "Dynamic per-token-head scales will be computed at runtime." in dynamic
 
 
-def test_the_context_is_missing_from_the_free_memory_and_not_among_the_consumed() -> None:
-    # 80 GiB, 1 of them context; 72 asked for, 16 of weights, 50 left: so 6 at the peak.
+def test_the_context_is_consumed_memory_and_counted_once() -> None:
+    # 80 GiB; 72 asked for, 16 of weights, 1 of context, 5 at the peak: 50 left.
     summary = next(line for line in write_startup(report()) if "on startup. Desired" in line)
-    assert "Free memory on device (79.0/80.0 GiB) on startup." in summary
+    assert "Free memory on device (80.0/80.0 GiB) on startup." in summary
     assert "utilization is (0.9, 72.0 GiB)." in summary
-    assert "Actual usage is 16.0 GiB for consumed memory (weights + non-torch)" in summary
-    assert "6.0 GiB for peak activation, and 0.0 GiB for CUDAGraph memory." in summary
-    within, whole = 50 * GIB - 150 * 2**20, (79 - 22) * GIB - 150 * 2**20
+    assert "Actual usage is 17.0 GiB for consumed memory (weights + non-torch)" in summary
+    assert "5.0 GiB for peak activation, and 0.0 GiB for CUDAGraph memory." in summary
+    within, whole = 50 * GIB - 150 * 2**20, (80 - 22) * GIB - 150 * 2**20
     assert f"`--kv-cache-memory={within}` (49.85 GiB) to fit into requested memory" in summary
-    assert f"`--kv-cache-memory={whole}` (56.85 GiB) to fully utilize gpu memory" in summary
-
-
-def test_a_server_that_starts_never_prints_less_free_than_it_asks_for() -> None:
-    tight = replace(BUDGET, utilization=0.995)
-    summary = next(line for line in write_startup(report(tight)) if "on startup. Desired" in line)
-    assert "(79.6/80.0 GiB) on startup. Desired GPU memory utilization is (0.995, 79.6" in summary
+    assert f"`--kv-cache-memory={whole}` (57.85 GiB) to fully utilize gpu memory" in summary
 
 
 def test_too_little_free_memory_is_refused_before_the_weights_load() -> None:

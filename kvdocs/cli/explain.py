@@ -65,13 +65,17 @@ def _pieces(handle: IO[bytes], name: str) -> Iterator[bytes]:
     first = handle.read(_PIECE)
     if not first.strip():
         raise UsageError(f"{shown_name(name)} is empty; a start-up log is needed")
-    if _is_binary(first):
+    if is_binary(first):
         raise UsageError(f"{shown_name(name)} is not text; a start-up log is needed")
     return itertools.chain([first], iter(lambda: handle.read(_PIECE), b""))
 
 
-def _is_binary(data: bytes) -> bool:
-    """Whether a file's beginning is no text: many NULs, and no sign of UTF-16."""
+def is_binary(data: bytes) -> bool:
+    """Whether a file's beginning is no text: many NULs, and no sign of UTF-16.
+
+    Args:
+        data: The beginning.
+    """
     is_utf16 = data[:2] in {b"\xff\xfe", b"\xfe\xff"}
     return not is_utf16 and data.count(0) > len(data) // 100
 

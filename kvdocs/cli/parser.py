@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "size": "what a model keeps for every token, and for one sequence",
     "fit": "whether a server starts, and how many tokens and requests it holds",
     "explain": "read a start-up log: its figures, and what they mean",
+    "diagnose": "read metrics or a log: what is wrong with the server, and what to change",
     "simulate": "run a workload or a trace on a server: latencies, metrics, the story of a request",
     "trace": "study a trace: what a prefix cache of any size finds of it, and what that saves",
     "offload": "move KV or compute it again: the crossing point, or a server with tiers",

@@ -59,6 +59,7 @@ _PLACES: Final = {
     "when-fetching-pays": "fetch:WHEN_FETCHING_PAYS",
     "time-to-fetch": "fetch:FETCH_TIME",
     "scan-through-a-tier": "scan:SCAN",
+    "read-the-sheet": "read_sheet:READ_SHEET",
     "one-flag-that-mends-it": "one_flag:ONE_FLAG",
 }
 

@@ -74,6 +74,23 @@ VLLM: Final[dict[str, Meaning]] = {
     ),
     "generation_tokens": Meaning("generation_tokens", Kind.COUNTER),
     "request_success": Meaning("requests_finished", Kind.COUNTER),
+    "request_prompt_tokens": Meaning("prompt_lengths", Kind.HISTOGRAM),
+    "kv_offload_load_time": Meaning("offload_load_seconds", Kind.COUNTER),
+    "kv_offload_load_bytes": Meaning("offload_load_bytes", Kind.COUNTER),
+    "kv_offload_total_time": Meaning(
+        "offload_load_seconds",
+        Kind.COUNTER,
+        "old name, before vLLM 0.33; now vllm:kv_offload_load_time",
+        only=("transfer_type", "CPU_to_GPU"),
+        rank=1,
+    ),
+    "kv_offload_total_bytes": Meaning(
+        "offload_load_bytes",
+        Kind.COUNTER,
+        "old name, before vLLM 0.33; now vllm:kv_offload_load_bytes",
+        only=("transfer_type", "CPU_to_GPU"),
+        rank=1,
+    ),
     "time_to_first_token_seconds": Meaning("ttft", Kind.HISTOGRAM),
     "inter_token_latency_seconds": Meaning("itl", Kind.HISTOGRAM),
     "time_per_output_token_seconds": _old(

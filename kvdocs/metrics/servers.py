@@ -32,6 +32,9 @@ class ServerMetrics:
         prompt_tokens_computed: Those of them computed here.
         generation_tokens: Tokens generated since start.
         requests_finished: Requests finished since start.
+        prompt_lengths: Tokens of the prompts of finished requests.
+        offload_load_seconds: Time spent loading KV from the offload tier since start.
+        offload_load_bytes: Bytes loaded from it.
         shown_prompt_tokens_per_s: Rate that the page itself shows (V0).
         shown_generation_tokens_per_s: Rate that the page itself shows (V0, SGLang).
         ttft: Time to first token, in seconds.
@@ -68,6 +71,9 @@ class ServerMetrics:
     prompt_tokens_computed: float | None = None
     generation_tokens: float | None = None
     requests_finished: float | None = None
+    prompt_lengths: HistogramReading | None = None
+    offload_load_seconds: float | None = None
+    offload_load_bytes: float | None = None
     shown_prompt_tokens_per_s: float | None = None
     shown_generation_tokens_per_s: float | None = None
     ttft: HistogramReading | None = None

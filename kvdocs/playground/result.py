@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from kvdocs.diagnose import Diagnosis
+from kvdocs.drills.prose import spans
 from kvdocs.html import Element, h
-from kvdocs.playground.advice import advice
 from kvdocs.playground.differences import differences
 from kvdocs.playground.measures import MEASURES, change, latencies
 from kvdocs.playground.moment import Moment
@@ -177,7 +178,9 @@ def _outcome(session: Session, outcomes: Sequence[ServerRun]) -> Iterator[Elemen
     )
     if session.is_done:
         yield _part("Diagnosis")
-        yield from _advice(session, outcomes)
+        yield h("p", "Each at its worst moment, counted from the start.", class_="kv-note")
+        for letter, one in zip(LETTERS, session.runs, strict=False):
+            yield _diagnosis(one.trouble.diagnosis, letter if two else "")
         for letter, run in zip(LETTERS, outcomes, strict=False):
             yield _fold(f"{letter}: the requests that waited longest", worst(run))
 
@@ -229,12 +232,21 @@ def _told(values: list[float], shown: list[str]) -> list[str]:
     return ["the same" if shown[0] == shown[1] else change(values[0], values[1])]
 
 
-def _advice(session: Session, outcomes: Sequence[ServerRun]) -> Iterator[Element]:
-    for place, run in enumerate(outcomes):
-        sentences = advice(session.runs[place].sized, run, moments_of(session, place))
-        items = (h("li", sentence) for sentence in sentences)
-        name = h("p", h("b", LETTERS[place]), " ", h("span", ""), class_="kv-pg-name")
-        yield h("div", name if len(outcomes) > 1 else None, h("ul", *items), class_="kv-pg-advice")
+def _diagnosis(told: Diagnosis, letter: str) -> Element:
+    advice = told.verdict.advice
+    return h(
+        "div",
+        h(
+            "p",
+            h("b", letter, " ") if letter else None,
+            h("b", str(told.verdict)),
+            f": {advice.title}; {told.confidence} confidence",
+            class_="kv-pg-name",
+        ),
+        h("p", *spans(advice.meaning), class_="kv-note"),
+        h("ol", *(h("li", *spans(action)) for action in told.actions)),
+        class_="kv-pg-advice",
+    )
 
 
 def worst(run: ServerRun) -> Table:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from kvdocs.playground.load import Load
 from kvdocs.playground.moment import Moment, look
 from kvdocs.playground.setup import Setup, Sized
+from kvdocs.playground.trouble import Trouble
 from kvdocs.server import Server, ServerRun, Simulation
 
 MOST_MOMENTS: Final = 480
@@ -54,6 +55,7 @@ class Run:
         self.sized = sized
         self.server: Server = sized.started()
         self.num_requests = load.num_requests
+        self.trouble = Trouble()
         self.simulation = Simulation(
             self.server.config, self.server.timer, load.arrivals(), interval_s=None
         )
@@ -183,6 +185,8 @@ class Session:
         return True
 
     def _look(self) -> tuple[Moment, ...]:
+        for run in self.runs:
+            run.trouble.watch(run.simulation)
         return tuple(look(run.simulation) for run in self.runs)
 
     @property

@@ -168,8 +168,12 @@ class _Collector:
         return start
 
 
-def _pieces(log: LogInput) -> Iterator[bytes]:
-    """The log as bytes, in blocks or as it comes."""
+def pieces(log: LogInput) -> Iterator[bytes]:
+    """The log as bytes, in blocks or as it comes.
+
+    Args:
+        log: A text, bytes, an open file or an iterable of pieces.
+    """
     if isinstance(log, str):
         log = log.encode("utf-8", "replace")
     if isinstance(log, bytes):
@@ -189,13 +193,17 @@ def _gathered(parts: Iterable[bytes] | Iterable[str]) -> Iterator[bytes]:
         piece = part.encode("utf-8", "replace") if isinstance(part, str) else bytes(part)
         held.write(piece)
         if held.tell() >= BLOCK:
-            yield from _pieces(held.getvalue())
+            yield from pieces(held.getvalue())
             held = io.BytesIO()
     yield held.getvalue()
 
 
-def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Blocks that end where a line ends, except inside a line longer than a block."""
+def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Blocks that end where a line ends, except inside a line longer than a block.
+
+    Args:
+        pieces: The log's bytes.
+    """
     rest = b""
     for piece in pieces:
         block = rest + piece if rest else piece
@@ -296,8 +304,8 @@ def read_log(log: LogInput) -> StartupLog:
         42656.0
     """
     collector = _Collector()
-    counted = _Counted(_pieces(log))
-    for block in _whole_lines(_near_starts(as_utf8(iter(counted)))):
+    counted = _Counted(pieces(log))
+    for block in whole_lines(_near_starts(as_utf8(iter(counted)))):
         for row, pattern, settings in _rows(block):
             collector.add(row, pattern, settings)
     return StartupLog(tuple(collector.starts), collector.num_starts, counted.total)

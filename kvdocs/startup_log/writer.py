@@ -8,12 +8,10 @@ line numbers: vLLM 0.33.0, `logger.py`, `entrypoints/common/startup.py`, `config
 `v1/core/kv_cache_utils.py`, `v1/core/kv_cache_planning.py`, `v1/engine/core.py`.
 
 Where the context stands: 0.33.0 looks at the free memory after the CUDA context and NCCL are there
-(`gpu_worker.py`, `init_device`), so a context is missing from the free memory and in no other
-figure. A `Budget` counts it inside the share, as older versions did. The memory for the cache and
-what was asked for are printed as the budget has them; a server of 0.33.0 that arrives at both must
-have spent the same in between. So the lines say: free is the total less the context, consumed
-are the weights alone, and the peak is what remains of the share, the workspace and as much again as
-the context. The suggestions follow from these as in vLLM.
+(`gpu_worker.py`, `init_device`), so that a context is missing from the free memory and in no other
+figure. A `Budget` counts it inside the share, as older versions did. So the lines say: all of the
+GPU is free on start-up, consumed are the weights and what is outside PyTorch, the context with it,
+and the peak is the workspace alone. The suggestions follow from these as in vLLM.
 
 CUDA graphs: their lines stand where the budget counts graphs. A budget with none is that of a
 server with `--enforce-eager`.
@@ -62,8 +60,7 @@ class StartupReport:
         kv_cache_dtype: The cache dtype in use, a checkpoint's own in the place of `auto`.
         tensor_parallel_size: GPUs; above one, workers print under their own names.
         data_parallel_size: Engines, and as many API servers.
-        free_bytes: Free on the GPU when vLLM looks, its own context already there; when None, all
-            but that context, and no less than the share asked for.
+        free_bytes: Free on the GPU when vLLM looks; all of it when None.
         started: Time of the first line.
         load_seconds: How long the weights took.
     """
@@ -82,10 +79,7 @@ class StartupReport:
     @property
     def free_at_start(self) -> float:
         """Free before the weights are loaded, in bytes."""
-        if self.free_bytes is not None:
-            return self.free_bytes
-        total = self.budget.total_bytes
-        return max(total - self.budget.non_torch_bytes, min(total, self.budget.requested_bytes))
+        return self.budget.total_bytes if self.free_bytes is None else self.free_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +290,10 @@ def _graph_pool(graphs: float) -> str:
 
 
 def _summary(report: StartupReport) -> str:
-    """The budget after CUDA graphs are captured, with the flag that would replace it.
-
-    Consumed and peak as the module says: what the budget has as context is in the peak.
-    """
+    """The budget after CUDA graphs are captured, with the flag that would replace it."""
     budget, gib = report.budget, format_gib_as_vllm
-    consumed = budget.weights_bytes
-    peak = budget.spent_bytes - consumed
+    consumed = budget.weights_bytes + budget.non_torch_bytes
+    peak = budget.activation_bytes
     spent = consumed + peak + budget.cuda_graph_bytes + _ADVICE_BUFFER
     within = round(budget.requested_bytes - spent)
     whole = round(report.free_at_start - spent)

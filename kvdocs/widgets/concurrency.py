@@ -332,7 +332,22 @@ def _picture(first: Curve, second: Curve, tokens: int) -> Element:
         "Both axes are logarithmic; the upright line is the length chosen below. A curve ends "
         "where one request no longer fits, or at the model's own limit."
     )
-    return h("div", key, _chart(first, second, tokens).element(), h("p", note, class_="kv-note"))
+    notes = (h("p", text, class_="kv-note") for text in (note, *_text_parts(first, second)))
+    return h("div", key, _chart(first, second, tokens).element(), *notes)
+
+
+def _text_parts(first: Curve, second: Curve) -> tuple[str, ...]:
+    """Say of which models the text part alone is counted."""
+    shown = dict.fromkeys((first.setup.model, second.setup.model))
+    parts = " and ".join(dict(MODELS)[model] for model in shown if get_model(model).is_text_part)
+    if not parts:
+        return ()
+    return (
+        (
+            f"Of {parts} the text part is counted, as with --language-model-only; vision weights "
+            "take some more of the pool."
+        ),
+    )
 
 
 def _figure(drawn: Curve, tokens: int) -> Figure:

@@ -83,11 +83,12 @@ def _folds(view: View) -> Element:
 
 def inner(widget: Widget, params: Mapping[str, str], view: View) -> Element:
     """Return the figure that stands inside `<kv-widget>`."""
+    picture = h("div", view.picture, class_="kv-picture")
+    body = _body(widget, params, view)
     return h(
         "figure",
         _head(view),
-        h("div", view.picture, class_="kv-picture"),
-        *_body(widget, params, view),
+        *((*reversed(body), picture) if widget.controls_first else (picture, *body)),
         h("figcaption", view.caption, class_="kv-caption"),
         _folds(view),
         class_="kv-frame",

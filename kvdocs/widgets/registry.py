@@ -11,8 +11,11 @@ from kvdocs.widgets.widget import Widget
 _NAMES: Final = (
     "block-map",
     "bytes-per-token",
+    "cheat-sheet",
     "concurrency",
+    "dashboards",
     "decode-reads",
+    "diagnose",
     "disaggregation-timeline",
     "fp8-before-after",
     "gpu-memory",

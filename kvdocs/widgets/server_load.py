@@ -227,7 +227,7 @@ def _table(now: Moment) -> Table:
                 f"{now.seconds[second].busy:.0%}",
             )
         )
-    head = ("Time", "KV cache usage", "Running", "Waiting", "Preemptions", "Arithmetic busy")
+    head = ("Time", "KV cache usage", "Running", "Waiting", "Preemptions", "Arithmetic busy (1 s)")
     return Table(head, tuple(rows))
 
 

@@ -32,6 +32,7 @@ class Widget:
     draw: Callable[..., View]
     adapt: Callable[[Mapping[str, str]], tuple[Control, ...]] | None = None
     start: Any = None
+    controls_first: bool = False
 
     def controls_for(self, params: Mapping[str, str]) -> tuple[Control, ...]:
         """Return the controls as they are for these (complete) parameters."""

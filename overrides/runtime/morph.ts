@@ -5,10 +5,11 @@ import { Idiomorph } from "idiomorph";
 import { keepDrawing } from "./chart-places";
 import { fieldsOf, valueOf } from "./form";
 import { lessMotion } from "./player";
+import { withStepLinks } from "./step-links";
 
 const MARKED_MS = 600;
 /** What scripts draw themselves: the status line, a player's buttons, links and copies. */
-const OURS = ".kv-status, [data-act], kv-link, kv-copy";
+const OURS = ".kv-status, [data-act], kv-link, kv-copy, kv-print";
 const VALUE_ATTRIBUTES = new Set(["value", "checked", "selected"]);
 
 /**
@@ -24,7 +25,7 @@ export function morphContent(
 ): void {
   const before = figuresOf(widget);
   const inHand = fieldsInHand(widget, sent);
-  Idiomorph.morph(widget, html, {
+  Idiomorph.morph(widget, withStepLinks(html), {
     morphStyle: "innerHTML",
     ignoreActiveValue: true,
     callbacks: {

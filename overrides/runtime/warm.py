@@ -24,7 +24,9 @@ from kvdocs.widgets.registry import WIDGETS  # noqa: E402
 
 # Large and on one page each: compiled there, when they are asked for.
 APART = frozenset(
-    {"fp8-before-after", "fp8-tokens-per-second", "fp8-step-reads", "fp8-with-scales"}
+    {"dashboards", "diagnose"}
+    | {"cheat-sheet", "read-the-sheet"}
+    | {"fp8-before-after", "fp8-tokens-per-second", "fp8-step-reads", "fp8-with-scales"}
     | {"fp8-what-binds-next"}
     | {name for name in DRILLS if name.startswith("bug-")}
     | {"disaggregation-timeline", "move-or-recompute"}

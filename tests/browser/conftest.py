@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
@@ -31,8 +31,16 @@ def browser() -> Iterator[Browser]:
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=executable, args=FLAGS) as chromium,
     ):
+        make_context = chromium.new_context
+
+        def new_context(*, offline_reading: bool = False, **settings: Any) -> BrowserContext:
+            fresh = make_context(**settings)
+            if not offline_reading:
+                fresh.add_init_script("delete Navigator.prototype.serviceWorker")
+            return fresh
+
         # A service worker would answer for a host on which a test has made something go wrong.
-        chromium.new_context = partial(chromium.new_context, service_workers="block")  # type: ignore[method-assign]
+        chromium.new_context = new_context  # type: ignore[method-assign]
         yield chromium
 
 

@@ -144,7 +144,8 @@ HYBRID: Final = Exhibit(
     source=Source(
         "unsloth #4757",
         "https://github.com/unslothai/unsloth/pull/4757",
-        "One formula for all architectures gave +233% for such a model:",
+        "One formula for all architectures, and a wrong head dim on top, gave +233% for such a "
+        "model:",
     ),
 )
 
@@ -270,7 +271,7 @@ SPLIT: Final = Exhibit(
     source=Source(
         "tenstorrent/vllm #50",
         "https://github.com/tenstorrent/vllm/pull/50",
-        "32 devices shared the 8 KV heads of a Llama 3 model, and each got a quarter:",
+        "32 devices shared the 8 KV heads of a Llama 3 model, and each was given 8/32 of one:",
     ),
 )
 
@@ -388,7 +389,8 @@ WINDOW_IGNORED: Final = Exhibit(
     source=Source(
         "unsloth #4757",
         "https://github.com/unslothai/unsloth/pull/4757",
-        "+682% for Gemma 3 27B, and readers were told that 16K fits where 128K does:",
+        "With a wrong head dim on top, +682% for Gemma 3 27B; readers were told that 16K fits "
+        "where 128K does:",
     ),
 )
 
@@ -487,7 +489,8 @@ PREFIX: Final = Exhibit(
     ),
     why=(
         "Only whole blocks are found. Models with recurrent layers have blocks of hundreds of "
-        "tokens, and a system prompt shorter than one is never found, though the server is well."
+        "tokens, and by default a system prompt shorter than one is not found, though the server "
+        "is well (vLLM's `--prefix-match-unit` matches finer)."
     ),
     source=Source(
         "vllm #54607",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kvdocs.startup_log.facts import Facts
+    from kvdocs.startup_log.reader import Row
 
 ADVICE_BUFFER: Final = 150 * MIB
 """Kept off the two `--kv-cache-memory` suggestions (`v1/worker/gpu_worker.py`)."""
@@ -26,7 +27,9 @@ _TERM_WORDS: Final = {
     "peak_torch_bytes": "PyTorch peak (weights included)",
     "activation_peak_bytes": "activation peak",
     "non_torch_bytes": "non-torch",
+    "cuda_graph_bytes": "CUDA graphs",
 }
+_GRAPHS: Final = {"cuda_graph_bytes"}
 _TERMS: Final = {
     "profile-0.6": ("peak_torch_bytes", "non_torch_bytes"),
     "profile-parts": ("weights_bytes", "activation_peak_bytes", "non_torch_bytes"),
@@ -56,17 +59,27 @@ def identity(facts: Facts) -> Iterator[Finding]:
             left = row.numbers["kv_pool_bytes"].interval
         if budget is None or left is None:
             continue
-        rest = budget
-        for term in terms:
-            rest = rest - row.numbers[term].interval
+        with_graphs = (*terms, "cuda_graph_bytes")
+        if row.numbers.keys() >= _GRAPHS and _meets(_rest(budget, row, with_graphs), left):
+            terms = with_graphs
         parts = " - ".join(f"{gib(row.numbers[term].value)} {_TERM_WORDS[term]}" for term in terms)
-        yield _verdict(f"{gib(budget.middle)} - {parts}", rest, left)
+        yield _verdict(f"{gib(budget.middle)} - {parts}", _rest(budget, row, terms), left)
         return
 
 
-def _verdict(subtraction: str, rest: Interval, left: Interval) -> Finding:
+def _rest(budget: Interval, row: Row, terms: tuple[str, ...]) -> Interval:
+    for term in terms:
+        budget = budget - row.numbers[term].interval
+    return budget
+
+
+def _meets(rest: Interval, left: Interval) -> bool:
     slack = 0.011 * 2**30
-    if Interval(rest.low - slack, rest.high + slack).meets(left):
+    return Interval(rest.low - slack, rest.high + slack).meets(left)
+
+
+def _verdict(subtraction: str, rest: Interval, left: Interval) -> Finding:
+    if _meets(rest, left):
         return Finding(
             "budget-adds-up",
             f"The budget adds up: {subtraction} = {gib(left.middle)} for KV cache.",

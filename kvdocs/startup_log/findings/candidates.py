@@ -43,8 +43,8 @@ def candidates(facts: Facts) -> Iterator[Finding]:
     more = f" and {len(fitting) - SHOWN} more" if len(fitting) > SHOWN else ""
     yield Finding(
         "model-candidates",
-        f"Catalogue models that cost this much per token and GPU: {', '.join(fitting[:SHOWN])}"
-        f"{more}.",
+        f"Catalogue models that cost this much per token and GPU, each on the fewest GPUs: "
+        f"{', '.join(fitting[:SHOWN])}{more}.",
     )
 
 

@@ -52,14 +52,6 @@ function showStart(start: HTMLAnchorElement, progress: Progress, begun: boolean)
     start.textContent = "See what you have learned";
     start.href = new URL("completion/", SITE).href;
   }
-  showStartLine(start, begun, totalWords(totalOf(progress, STEPS)));
-}
-
-function showStartLine(start: Element, begun: boolean, words: string): void {
-  const line = start.parentElement?.querySelector("small");
-  if (!line) return;
-  line.dataset.built ??= line.textContent;
-  line.textContent = begun ? `${words}.` : line.dataset.built;
 }
 
 function resumeAddress(step: Step, { last }: Progress): string {

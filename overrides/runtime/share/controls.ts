@@ -53,7 +53,15 @@ class KvCopy extends HTMLElement {
   }
 }
 
+/** `<kv-print>`: prints the page; on a page with a sheet that is the sheet. */
+class KvPrint extends HTMLElement {
+  connectedCallback(): void {
+    this.replaceChildren(button("Print this sheet", () => window.print(), "kv-button"));
+  }
+}
+
 export function defineShareControls(): void {
+  customElements.define("kv-print", KvPrint);
   customElements.define("kv-link", KvLink);
   customElements.define("kv-copy", KvCopy);
   onEveryPage(addControls);

@@ -1,0 +1,267 @@
+"""The lines of a cheat sheet, part by part, each with its figure and the step that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvdocs.catalog import get_link
+from kvdocs.errors import ConfigError, FlagError
+from kvdocs.model import LayerGroup, LayerKind
+from kvdocs.sheet.line import Grid, Line, Part
+from kvdocs.sheet.rules import DIAGNOSIS, METRICS, RULES
+from kvdocs.sheet.subject import LENGTHS, Subject
+from kvdocs.sizing import default_max_num_batched_tokens, default_max_num_seqs
+from kvdocs.timing import SequenceWork, transfer_time
+from kvdocs.units import GB, GIB, format_bytes, format_number, format_seconds
+
+STAY_S: Final = 10
+"""Seconds that a request of the sheet's Little's law stays."""
+SHARED: Final = (6000, 30)
+"""Tokens of a shared beginning, and how many share it (the lesson's repository)."""
+ANSWER: Final = (1000, 500)
+"""Prompt and output whose recomputing is priced, in tokens (step 3)."""
+LINKS: Final = ("pcie5", "ethernet-400")
+"""Links that keys and values are moved over."""
+
+
+def parts(subject: Subject) -> tuple[Part, ...]:
+    """Return the sheet of a server.
+
+    Args:
+        subject: The server.
+
+    Examples:
+        >>> from kvdocs.sheet.subject import read_subject
+        >>> memory = parts(read_subject())[0]
+        >>> memory.lines[-1].what, memory.lines[-1].value
+        ('KV pool', '53.44 GB')
+    """
+    return (
+        Part("Memory", tuple(_memory(subject))),
+        Part("Bytes per token", tuple(_bytes(subject))),
+        Part("What fits", tuple(_fits(subject))),
+        Part("Blocks", tuple(_blocks(subject))),
+        Part("Time, to about a third", tuple(_time(subject))),
+        Part("Flags", tuple(_flags(subject))),
+        Part("Metrics", METRICS),
+        Part("Diagnosis", DIAGNOSIS),
+        Part("Rules of thumb", RULES),
+    )
+
+
+def _gb(num_bytes: float) -> str:
+    return format_bytes(num_bytes, "GB", 2 if num_bytes < 100 * GB else 1)
+
+
+def _memory(s: Subject) -> Iterator[Line]:
+    budget, several = s.budget, s.num_gpus > 1
+    each = " on each GPU" if several else ""
+    total, share = _gb(budget.total_bytes), f"{budget.utilization:g}"
+    yield Line(f"Claimed at start{each}", f"{share} × {total}", 1, _gb(budget.requested_bytes))
+    parameters = f"{s.checkpoint.num_parameters / 1e9:,.3g} billion parameters"
+    split = f", ÷ {s.num_gpus} GPUs" if several else ""
+    yield Line(f"Weights{each}", f"{parameters}{split}", 1, _gb(budget.weights_bytes))
+    reserve = budget.activation_bytes + budget.non_torch_bytes + budget.cuda_graph_bytes
+    terms = f"{format_number(budget.activation_bytes / GB)} + "
+    terms += f"{format_number(budget.non_torch_bytes / GB)} GB"
+    if budget.cuda_graph_bytes:
+        terms += f" + {format_number(budget.cuda_graph_bytes / GB)} GB buffers"
+    yield Line("Workspace, CUDA context", f"{terms}, round numbers", 1, _gb(reserve))
+    pool = " − ".join(
+        format_number(size / GB) for size in (budget.requested_bytes, budget.weights_bytes, reserve)
+    )
+    pool = f"{s.num_gpus} × ({pool}) GB" if several else f"{pool} GB"
+    yield Line("KV pool", pool, 6 if several else 1, _gb(s.held.kv_pool_bytes))
+
+
+def _bytes(s: Subject) -> Iterator[Line]:
+    cost, kib = s.cost, "KiB"
+    formula = _formula(s) if s.is_plain else "of the layers that keep every token"
+    if cost.bytes_per_token:
+        yield Line("One token", formula, 4, format_bytes(cost.bytes_per_token, kib))
+    if cost.windows:
+        within = f"of the last {cost.window_tokens:,} tokens only"
+        yield Line("in windows", within, 4, format_bytes(cost.window_bytes_per_token, kib))
+    if cost.constant_bytes_per_sequence:
+        state = format_bytes(cost.constant_bytes_per_sequence, "MiB")
+        yield Line("state", "once a sequence, whatever its length", 4, state)
+    yield from _other_heads(s)
+    yield from _other_dtype(s)
+    size = cost.sequence_bytes_at(s.tokens)
+    yield Line(f"{s.tokens:,} tokens", f"one sequence = {_gb(size)}", 9, f"{size / GIB:,.2f} GiB")
+    if s.num_gpus > 1 and s.model.num_key_value_heads:
+        heads = max(1, s.model.num_key_value_heads // s.num_gpus)
+        how = f"{s.model.num_key_value_heads} ÷ {s.num_gpus} GPUs, at least 1 (then copies)"
+        yield Line("KV heads per GPU", how, 6, str(heads))
+
+
+def _attention(s: Subject) -> LayerGroup | None:
+    """The layers, where all are alike and keep heads of every token."""
+    first = s.model.layers[0]
+    return first if len(s.model.layers) == 1 and first.kind is LayerKind.FULL else None
+
+
+def _formula(s: Subject) -> str:
+    group, size = _attention(s), format_number(s.cost.element_bytes)
+    if group is None:
+        return "layers × what each keeps"
+    if group.head_size != group.head_size_v:
+        pair = f"({group.head_size} + {group.head_size_v})"
+        return f"{pair} × {group.count} layers × {group.num_kv_heads} KV heads × {size} B"
+    return (
+        f"2 × {group.count} layers × {group.num_kv_heads} KV heads × {group.head_size} head dim"
+        f" × {size} B"
+    )
+
+
+def _other_heads(s: Subject) -> Iterator[Line]:
+    group, queries = _attention(s), s.model.num_attention_heads
+    if group is None or not queries:
+        return
+    one = s.cost.bytes_per_token / group.num_kv_heads
+    values = f"{format_bytes(queries * one, 'KiB')}, {format_bytes(one, 'KiB')}"
+    yield Line("as MHA, as MQA", f"with {queries} KV heads, with 1", 5, values)
+
+
+def _other_dtype(s: Subject) -> Iterator[Line]:
+    other, word = ("auto", "bf16") if s.cost.element_bytes == 1 else ("fp8", "fp8")
+    try:
+        cost = s.with_dtype(other)
+    except (ConfigError, FlagError):
+        return
+    per_token = cost.bytes_per_token or cost.window_bytes_per_token
+    size = format_number(cost.element_bytes)
+    how = f"{size} B a value, whatever the weights are"
+    yield Line(f"{word} cache", how, 8, format_bytes(per_token, "KiB"))
+
+
+def _fits(s: Subject) -> Iterator[Line | Grid]:
+    held = s.held
+    divided = f"{_gb(held.kv_pool_bytes)} ÷ {s.cost.bytes_per_token:,} B"
+    per = divided if s.is_plain else f"in sequences of {s.tokens:,}"
+    yield Line("Tokens in the pool", per, 1, f"{held.kv_pool_tokens:,}")
+    n = s.at_once(s.tokens)
+    yield Line(f"Sequences of {s.tokens:,}", "pool ÷ (bytes per token × tokens)", 9, f"{n:,}")
+    yield _lengths(s)
+    yield Line("Longest request", "what vLLM starts with as --max-model-len", 7, f"{s.longest:,}")
+    law = f"in flight = requests/s × seconds each stays; {n:,} ÷ {STAY_S} s"
+    yield Line("Little's law", law, 10, f"{format_number(n / STAY_S, 1)} /s")
+    how = f"requests/s × seconds × tokens each; 1 /s × {STAY_S} s × {s.tokens:,}"
+    share = STAY_S * s.tokens / max(1, held.kv_pool_tokens)
+    yield Line("Working set", how, 10, f"{share:.0%} of the pool" if held.starts else "")
+
+
+def _lengths(s: Subject) -> Grid:
+    rows = []
+    for word, dtype in (("bf16", "auto"), ("fp8", "fp8")):
+        try:
+            counts = tuple(f"{s.at_once(each, kv_cache_dtype=dtype) or '–'}" for each in LENGTHS)
+        except (ConfigError, FlagError):
+            continue
+        rows.append((word, *counts))
+    head = ("at once, of", *(f"{each // 1024}K" for each in LENGTHS))
+    return Grid(head, tuple(rows), 9)
+
+
+def _blocks(s: Subject) -> Iterator[Line]:
+    held, (prefix, users) = s.held, SHARED
+    size = held.block_size
+    how = f"of {size} tokens, {format_bytes(held.bytes_per_block * s.num_gpus, 'MiB')} each"
+    yield Line("Blocks in the pool", how, 13, f"{held.num_gpu_blocks:,}")
+    yield Line(
+        "A sequence takes",
+        f"⌈tokens ÷ {size}⌉, as it grows; ⌈{s.tokens:,} ÷ {size}⌉",
+        13,
+        f"{-(-s.tokens // size):,}",
+    )
+    yield Line("Empty", "the rest of each sequence's last block", 13, f"≤ {size - 1} tokens")
+    slab = held.kv_pool_tokens // s.tokens
+    yield Line("Contiguous slabs", f"pool ÷ limit, used or not; at {s.tokens:,}", 12, f"{slab:,}")
+    yield Line(
+        "Shared beginning",
+        f"full blocks once: ⌊{prefix:,} ÷ {size}⌋ for {users} users",
+        15,
+        f"{prefix // size:,}",
+    )
+    yield Line(
+        "A block's hash",
+        "hash before it + its tokens + extras: one change changes all after",
+        15,
+    )
+    yield Line(
+        "Pool full",
+        "the request admitted last is preempted, and recomputed",
+        16,
+        format_seconds(s.timer.recompute_time(s.tokens)),
+    )
+
+
+def _time(s: Subject) -> Iterator[Line]:
+    yield Line("A step", "max(bytes ÷ HBM bandwidth, FLOPs ÷ peak) + overhead", 3)
+    alone = s.timer.step_time([SequenceWork(1, s.tokens)])
+    yield Line(
+        "Decode, one sequence",
+        f"reads weights {format_seconds(alone.weights_s)}, cache {format_seconds(alone.kv_s)}",
+        2,
+        format_seconds(alone.seconds),
+    )
+    n = max(1, s.at_once(s.tokens))
+    full = s.timer.step_time([SequenceWork(1, s.tokens)] * n)
+    yield Line(
+        f"Decode, {n:,} of them",
+        f"reads the cache {format_seconds(full.kv_s)}",
+        10,
+        format_seconds(full.seconds),
+    )
+    yield Line(
+        "Prefill",
+        f"{s.tokens:,} tokens, arithmetic",
+        2,
+        format_seconds(s.timer.prefill_time(s.tokens)),
+    )
+    yield _without_cache()
+    size = s.cost.sequence_bytes_at(s.tokens)
+    links = [get_link(name) for name in LINKS]
+    names = ", ".join(link.name for link in links)
+    times = ", ".join(
+        format_seconds(transfer_time(size, link, efficiency=s.timer.efficiency)) for link in links
+    )
+    yield Line("Move one sequence", f"{names}; pays if it is below prefill", 19, times)
+
+
+def _without_cache() -> Line:
+    prompt, output = ANSWER
+    without = output * prompt + output * (output - 1) // 2
+    times = without / (prompt + output - 1)
+    how = f"n × p + n(n − 1)/2 tokens; p = {prompt:,}, n = {output:,}"
+    return Line("Without a cache", how, 3, f"{times:,.0f} × the work")
+
+
+def _flags(s: Subject) -> Iterator[Line]:
+    seqs, batch = (
+        default_max_num_seqs(s.gpu, s.flags),
+        default_max_num_batched_tokens(s.gpu, s.flags),
+    )
+    yield Line("`--gpu-memory-utilization`", "share of the whole GPU: moves the pool", 1)
+    yield Line("`--max-model-len`", "limit of one request; reserves nothing", 7)
+    yield Line("`--kv-cache-dtype fp8`", "half the bytes per token, and half the reads", 18)
+    yield Line("`--tensor-parallel-size`", "splits weights and KV heads", 6)
+    yield Line(
+        "`--block-size`",
+        "rounding, and how finely beginnings are shared",
+        14,
+        str(s.held.block_size),
+    )
+    yield Line("`--enable-prefix-caching`", "equal beginnings are stored once", 15, "on")
+    yield Line("`--max-num-seqs`", "requests in a step", 14, f"{seqs:,}")
+    yield Line(
+        "`--max-num-batched-tokens`", "tokens in a step; longer prompts in chunks", 14, f"{batch:,}"
+    )
+    concurrency = f"{s.held.max_concurrency:.2f}x"
+    yield Line(
+        "Start-up log",
+        f"`GPU KV cache size: {s.held.kv_cache_size_tokens:,} tokens`, "
+        f"`Maximum concurrency for {s.tokens:,} tokens per request: {concurrency}`",
+        14,
+    )

@@ -1,0 +1,51 @@
+"""Step 17 in a real browser: a pasted page gets its verdict, and nothing of it goes out."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from kvdocs.diagnose import diagnose
+from kvdocs.diagnose.kinds import KINDS
+from tests.browser.site_server import SiteServer
+
+pytestmark = pytest.mark.browser
+
+STEP = "lessons/part-5/17-reading-kv-usage-and-the-queue/"
+
+
+def live(page: Page, name: str) -> Locator:
+    widget = page.locator(f"kv-widget[name={name}]")
+    widget.scroll_into_view_if_needed()
+    expect(widget).to_have_attribute("state", "live", timeout=60_000)
+    return widget
+
+
+def test_a_pasted_page_gets_its_verdict_and_goes_nowhere(page: Page, site: SiteServer):
+    page.goto(site.url + STEP)
+    widget = live(page, "diagnose")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    text = KINDS["thrashing"].readings(0).texts[0]
+    widget.locator("textarea[name=first]").fill(text)
+    verdict = widget.locator("[data-figure=verdict]")
+    expect(verdict).to_have_text("thrashing")
+    assert diagnose(text).verdict == "thrashing"
+    expect(widget.locator(".kv-private")).to_contain_text("Nothing of it leaves your browser")
+    assert asked == []
+    widget.locator("textarea[name=seconds]").fill("soon")
+    expect(widget.locator("[data-error-for=seconds]")).to_contain_text("'soon' is not a number")
+    expect(widget.locator("textarea[name=first]")).to_have_value(text)
+    expect(verdict).to_have_text("thrashing")
+
+
+def test_another_four_servers_are_drawn_and_diagnosed(page: Page, site: SiteServer):
+    page.goto(site.url + STEP)
+    widget = live(page, "dashboards")
+    before = widget.locator("[data-figure=usage_ada]").inner_text()
+    expect(widget.locator(".kv-panel-verdict")).to_have_count(0)
+    widget.locator("input[name=seed]").fill("7")
+    widget.locator("select[name=verdicts]").select_option("shown")
+    expect(widget.locator(".kv-panel-verdict")).to_have_count(4)
+    expect(widget.locator(".kv-finding", has_text="memory-bound")).to_have_count(1)
+    assert widget.locator("[data-figure=usage_ada]").inner_text() != before
