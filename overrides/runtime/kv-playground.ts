@@ -399,8 +399,13 @@ export function define(tools: Tools): void {
 
     #draw(progress: Progress): void {
       if (progress.html === undefined) return;
-      tools.morphContent(this.#place("result"), progress.html, new Map());
+      const player = this.#place("result").querySelector("form");
+      const isAhead = this.#wanted !== undefined; // the reader has moved the slider on
+      const sent = player && !isAhead ? tools.valuesOf(player) : new Map<string, string | File>();
+      tools.morphContent(this.#place("result"), progress.html, sent);
       for (const fields of this.#place("result").querySelectorAll("fieldset")) fields.disabled = false;
+      const slider = this.querySelector<HTMLInputElement>("input[name=moment]");
+      if (slider && !isAhead) slider.value = slider.getAttribute("value") ?? "0"; // also while it has the focus
       for (const place of this.querySelectorAll<HTMLElement>("[data-code]")) {
         place.textContent = (place.dataset.code === "code" ? progress.code : progress.command) ?? "";
       }

@@ -127,6 +127,9 @@ def test_a_run_shows_what_the_package_computes(page: Page, site: SiteServer):
     put(page, "num_requests", "300")
     settled(page)
     run_whole(page, total=600)
+    moment = slider(page).get_attribute("value")
+    expect(slider(page)).to_have_value(moment)
+    expect(page.locator(".kv-player .kv-range-value")).to_contain_text(f"{moment} of ")
     for letter, flags in (("A", DEFAULT_FLAGS), ("B", f"{DEFAULT_FLAGS} --kv-cache-dtype fp8")):
         queue = Setup(flags=flags).simulate(Made(num_requests=300)).latency("queue")
         row = page.get_by_role("row", name=f"In the queue, {letter}")
