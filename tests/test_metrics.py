@@ -491,8 +491,11 @@ def test_time_grows_no_faster_than_the_text(start, repeated, end):
         parse(start + repeated * count + end)
         return time.process_time() - begin
 
+    def quickest(count):
+        return min(seconds(count), seconds(count))  # a busy machine is slow at times
+
     # Four times the text; quadratic time would be sixteen times as long.
-    assert seconds(80_000) < 10 * min(seconds(20_000), seconds(20_000)) + 0.2
+    assert quickest(80_000) < 10 * quickest(20_000) + 0.2
 
 
 def test_a_page_of_ten_thousand_engines_is_read():
