@@ -75,7 +75,9 @@ def modules_table() -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each module."""
+    """Add a page for each module, below the page that lists them."""
+    if files.get_file_from_path("reference/api.md") is None:
+        return files
     for module in modules():
         told = f'"{module.told.replace("`", "").replace(chr(34), "")}"'
         page = File.generated(

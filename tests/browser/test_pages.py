@@ -21,7 +21,14 @@ SITE = ROOT / "site"
 BUILT = sorted(page.parent.relative_to(SITE).as_posix() for page in SITE.rglob("index.html"))
 API = [page for page in BUILT if page.startswith("reference/api/")]
 """Pages of one form, made from docstrings: one of them stands for all."""
-PAGES = [page for page in BUILT if page not in API or page == "reference/api/engine"]
+EMBEDDED = [page for page in BUILT if page.startswith("embed/")]
+"""One picture each, as on its lesson page: still, with a chart, and with a timeline."""
+PAGES = [
+    page
+    for page in BUILT
+    if page not in {*API, *EMBEDDED}
+    or page in {"reference/api/engine", "embed/gpu-memory", "embed/recompute", "embed/server-load"}
+]
 every_page = pytest.mark.parametrize(
     "path", ["" if page == "." else f"{page}/" for page in PAGES], ids=PAGES
 )

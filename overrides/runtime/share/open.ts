@@ -31,6 +31,7 @@ async function open(hash: string, href: string): Promise<void> {
     await definition(shared);
     const element = find(shared);
     opened = { href, where: element };
+    openFolds(element);
     element.before(note);
     note.textContent = "Opening what the link carries …"; // after it stands in the page, so that it is said
     element.scrollIntoView({ block: "start" });
@@ -43,6 +44,13 @@ async function open(hash: string, href: string): Promise<void> {
     if (!isOurs) console.warn("kv: a link was not opened.", error);
     if (!note.isConnected) firstOfContent().before(note);
     note.textContent = isOurs ? error.message : "This link could not be opened; the page stands as it was built.";
+  }
+}
+
+/** What lies in closed folds cannot be gone to. */
+function openFolds(element: Element): void {
+  for (let fold = element.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null) {
+    fold.open = true;
   }
 }
 
