@@ -65,7 +65,9 @@ def test_the_steps_of_the_build_are_those_of_the_pages(page: Page, site: SiteSer
         html = (ROOT / "site" / step["path"] / "index.html").read_text()
         assert f"Step <b>{step['step']}</b> of" in html
         assert f"<span>{step['minutes']} min</span>" in html
-        assert re.findall(r'<kv-drill id="[^"]+" name="([^"]+)"', html) == step["drills"]
+        drills = re.findall(r'<kv-drill id="[^"]+" name="([^"]+)"', html)
+        # The museum's are extras: a step is done without them.
+        assert [name for name in drills if not name.startswith("bug-")] == step["drills"]
 
 
 def test_a_right_answer_counts_and_the_last_one_finishes_the_step(page: Page, site: SiteServer):
