@@ -222,12 +222,7 @@ def lesson_timer(
         'weights'
     """
     entry = get_model(model)
-    weights = Weights.from_config(
-        entry.text_config,
-        num_parameters=entry.num_parameters,
-        num_active_parameters=entry.num_active_parameters,
-        weight_bytes=entry.weight_bytes,
-    )
+    weights = Weights.from_entry(entry)
     return RooflineTimer(
         model=entry.model, weights=weights, gpu=get_gpu(gpu), kv_cache_dtype=kv_cache_dtype
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import IO, Final
+from typing import Final
 
-from kvdocs.cli.explain import is_binary
-from kvdocs.cli.inputs import only_one_stdin, open_binary, shown_name
+from kvdocs.cli.inputs import only_one_stdin, open_binary, text_pieces
 from kvdocs.cli.output import (
     bad,
     doubtful,
@@ -27,7 +25,6 @@ from kvdocs.diagnose.verdicts import Gravity
 from kvdocs.errors import UsageError
 from kvdocs.units import format_number
 
-_PIECE: Final = 1 << 18
 _PAINT: Final[dict[Gravity, Callable[[str], str]]] = {
     Gravity.FINE: good,
     Gravity.UNKNOWN: doubtful,
@@ -70,7 +67,10 @@ def run(args: Namespace) -> int:
     only_one_stdin(*args.files)
     figures = dict(_figure(text) for text in args.told)
     with ExitStack() as stack:
-        sources = [_pieces(stack.enter_context(open_binary(name)), name) for name in args.files]
+        sources = [
+            text_pieces(stack.enter_context(open_binary(name)), name, needed="metrics or a log are")
+            for name in args.files
+        ]
         told = diagnose(*sources, seconds=_seconds(args.seconds), flags=args.flags, **figures)
     if args.json:
         print_json(told.to_json())
@@ -93,20 +93,6 @@ def _seconds(text: str | None) -> float | None:
         return float(text)
     except ValueError:
         raise UsageError(f"--seconds {text[:60]!r} is not a number") from None
-
-
-def _pieces(handle: IO[bytes], name: str) -> Iterator[bytes]:
-    """A file piece by piece.
-
-    Raises:
-        UsageError: Nothing is in it, or it is no text.
-    """
-    first = handle.read(_PIECE)
-    if not first.strip():
-        raise UsageError(f"{shown_name(name)} is empty; metrics or a log are needed")
-    if is_binary(first):
-        raise UsageError(f"{shown_name(name)} is not text; metrics or a log are needed")
-    return itertools.chain([first], iter(lambda: handle.read(_PIECE), b""))
 
 
 def _print(told: Diagnosis) -> None:

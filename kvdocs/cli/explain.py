@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from typing import IO, Final
+from collections.abc import Callable
+from typing import Final
 
 from kvdocs.cli.inputs import (
     CONFIG_OR_MODEL,
     load_subject,
     only_one_stdin,
     open_binary,
-    shown_name,
+    text_pieces,
 )
 from kvdocs.cli.numbers import human_bytes
 from kvdocs.cli.output import bad, doubtful, heading, indent, one_line, print_json, table
 from kvdocs.cli.parser import Parser
-from kvdocs.errors import UsageError
 from kvdocs.explain import Explanation, explain
 from kvdocs.startup_log.facts import Finding
 from kvdocs.units import format_number
 
-_PIECE: Final = 1 << 18
 _COLOURS: Final[dict[str, Callable[[str], str]]] = {"error": bad, "warning": doubtful}
 
 
@@ -48,36 +45,16 @@ def run(args: Namespace) -> int:
     only_one_stdin(args.log, args.config)
     model = None if args.config is None else load_subject(args.config).model
     with open_binary(args.log) as handle:
-        told = explain(_pieces(handle, args.log), config=model, flags=args.flags)
+        told = explain(
+            text_pieces(handle, args.log, needed="a start-up log is"),
+            config=model,
+            flags=args.flags,
+        )
     if args.json:
         print_json(told.to_json())
     else:
         _print(told)
     return 0
-
-
-def _pieces(handle: IO[bytes], name: str) -> Iterator[bytes]:
-    """The log piece by piece.
-
-    Raises:
-        UsageError: Nothing is in it, or it is no text.
-    """
-    first = handle.read(_PIECE)
-    if not first.strip():
-        raise UsageError(f"{shown_name(name)} is empty; a start-up log is needed")
-    if is_binary(first):
-        raise UsageError(f"{shown_name(name)} is not text; a start-up log is needed")
-    return itertools.chain([first], iter(lambda: handle.read(_PIECE), b""))
-
-
-def is_binary(data: bytes) -> bool:
-    """Whether a file's beginning is no text: many NULs, and no sign of UTF-16.
-
-    Args:
-        data: The beginning.
-    """
-    is_utf16 = data[:2] in {b"\xff\xfe", b"\xfe\xff"}
-    return not is_utf16 and data.count(0) > len(data) // 100
 
 
 def _print(told: Explanation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ CONFIG_OR_MODEL: Final = (
     "a config.json, a folder that holds one, - for standard input, or a catalogue model"
 )
 """Help text of an argument that `load_subject` reads."""
+_PIECE: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,31 @@ def read_bytes(name: str, *, most: int) -> bytes:
     if len(data) > most:
         raise UsageError(f"{shown_name(name)} is larger than {most:,} bytes, which is not expected")
     return data
+
+
+def text_pieces(handle: IO[bytes], name: str, *, needed: str) -> Iterator[bytes]:
+    """A file of text piece by piece, however long.
+
+    Args:
+        handle: The open file.
+        name: What it was called on the command line.
+        needed: What should be in it, such as "a start-up log is".
+
+    Raises:
+        UsageError: Nothing is in it, or it is no text.
+    """
+    first = handle.read(_PIECE)
+    if not first.strip():
+        raise UsageError(f"{shown_name(name)} is empty; {needed} needed")
+    if _is_binary(first):
+        raise UsageError(f"{shown_name(name)} is not text; {needed} needed")
+    return itertools.chain([first], iter(lambda: handle.read(_PIECE), b""))
+
+
+def _is_binary(data: bytes) -> bool:
+    """Whether a file's beginning is no text: many NULs, and no sign of UTF-16."""
+    is_utf16 = data[:2] in {b"\xff\xfe", b"\xfe\xff"}
+    return not is_utf16 and data.count(0) > len(data) // 100
 
 
 def only_one_stdin(*names: str | None) -> None:

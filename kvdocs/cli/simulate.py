@@ -154,12 +154,7 @@ def timing_weights(question: Question) -> Weights:
     subject, size = question.subject, question.weights.num_bytes
     entry = subject.entry or find_twin(subject.config)
     if entry is not None:
-        return Weights.from_config(
-            entry.text_config,
-            num_parameters=entry.num_parameters,
-            num_active_parameters=entry.num_active_parameters,
-            weight_bytes=size,
-        )
+        return Weights.from_entry(entry, weight_bytes=size)
     config = subject.config.get("text_config", subject.config)
     try:
         total = count_parameters(config)

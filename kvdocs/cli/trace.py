@@ -136,12 +136,7 @@ def _machine(args: Namespace) -> Machine | None:
             f"the weights of {subject.name} are not known; name a model of `kvdocs models`, whose "
             "shapes it may share"
         )
-    weights = Weights.from_config(
-        entry.text_config,
-        num_parameters=entry.num_parameters,
-        num_active_parameters=entry.num_active_parameters,
-        weight_bytes=entry.weight_bytes,
-    )
+    weights = Weights.from_entry(entry)
     timer = RooflineTimer(
         model=subject.model,
         weights=weights,

@@ -53,12 +53,7 @@ def catalogue_subject(
         16060000000
     """
     size = weights_bytes(entry) if weight_bytes is None else weight_bytes
-    weights = Weights.from_config(
-        entry.text_config,
-        num_parameters=entry.num_parameters,
-        num_active_parameters=entry.num_active_parameters,
-        weight_bytes=size,
-    )
+    weights = Weights.from_entry(entry, weight_bytes=size)
     notes: tuple[str, ...] = ()
     if entry.is_text_part and weight_bytes is None:
         notes = ("the weights are the language model's; a vision or audio part comes on top",)

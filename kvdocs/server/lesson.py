@@ -38,12 +38,7 @@ def lesson_server(
     flags = flags or ServerFlags(gpu_memory_utilization=LESSON.utilization)
     size = size_lesson(model=model, gpu=gpu, utilization=flags.gpu_memory_utilization)
     entry = size.model
-    weights = Weights.from_config(
-        entry.text_config,
-        num_parameters=entry.num_parameters,
-        num_active_parameters=entry.num_active_parameters,
-        weight_bytes=weights_bytes(entry),
-    )
+    weights = Weights.from_entry(entry, weight_bytes=weights_bytes(entry))
     return start_server(
         entry.model,
         size.gpu,

@@ -194,12 +194,7 @@ def simulated(plan: Plan) -> SimulatedServer:
         FlagError: A flag that vLLM would refuse, or that is not simulated.
     """
     entry = plan.entry
-    weights = Weights.from_config(
-        entry.text_config,
-        num_parameters=entry.num_parameters,
-        num_active_parameters=entry.num_active_parameters,
-        weight_bytes=entry.weight_bytes,
-    )
+    weights = Weights.from_entry(entry)
     return start_server(
         entry.model,
         plan.gpu,

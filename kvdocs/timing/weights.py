@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvdocs.errors import ConfigError
 from kvdocs.timing.exact import power
+
+if TYPE_CHECKING:
+    from kvdocs.catalog import CatalogModel
 
 _EXPERTS: Final = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _CHOSEN: Final = (
@@ -108,6 +111,29 @@ class Weights:
             head_parameters=table,
             num_experts=experts if experts > 1 else 0,
             experts_per_token=_count(config, _CHOSEN) if experts > 1 else 0,
+        )
+
+    @classmethod
+    def from_entry(cls, entry: CatalogModel, *, weight_bytes: float | None = None) -> Weights:
+        """Weights of a model of the catalogue.
+
+        Args:
+            entry: The model.
+            weight_bytes: Bytes of all weights; the catalogue's when not given.
+
+        Raises:
+            ConfigError: Counts that contradict each other.
+
+        Examples:
+            >>> from kvdocs.catalog import get_model
+            >>> Weights.from_entry(get_model("llama-3.1-8b")).num_parameters
+            8030261248
+        """
+        return cls.from_config(
+            entry.text_config,
+            num_parameters=entry.num_parameters,
+            num_active_parameters=entry.num_active_parameters,
+            weight_bytes=entry.weight_bytes if weight_bytes is None else weight_bytes,
         )
 
     @property

@@ -72,12 +72,7 @@ def comparison(setup: Setup) -> MoveOrRecompute:
         78646
     """
     entry = get_model(setup.model)
-    weights = Weights.from_config(
-        entry.text_config,
-        num_parameters=entry.num_parameters,
-        num_active_parameters=entry.num_active_parameters,
-        weight_bytes=entry.weight_bytes,
-    )
+    weights = Weights.from_entry(entry)
     timer = RooflineTimer(
         model=entry.model,
         weights=weights,

@@ -29,7 +29,6 @@ _TERM_WORDS: Final = {
     "non_torch_bytes": "non-torch",
     "cuda_graph_bytes": "CUDA graphs",
 }
-_GRAPHS: Final = {"cuda_graph_bytes"}
 _TERMS: Final = {
     "profile-0.6": ("peak_torch_bytes", "non_torch_bytes"),
     "profile-parts": ("weights_bytes", "activation_peak_bytes", "non_torch_bytes"),
@@ -60,7 +59,7 @@ def identity(facts: Facts) -> Iterator[Finding]:
         if budget is None or left is None:
             continue
         with_graphs = (*terms, "cuda_graph_bytes")
-        if row.numbers.keys() >= _GRAPHS and _meets(_rest(budget, row, with_graphs), left):
+        if "cuda_graph_bytes" in row.numbers and _meets(_rest(budget, row, with_graphs), left):
             terms = with_graphs
         parts = " - ".join(f"{gib(row.numbers[term].value)} {_TERM_WORDS[term]}" for term in terms)
         yield _verdict(f"{gib(budget.middle)} - {parts}", _rest(budget, row, terms), left)
