@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 from mkdocs.config import load_config
-from mkdocs.structure.files import Files, InclusionLevel
+from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,12 +42,18 @@ def test_each_says_in_a_sentence_what_it_is_for(api: ModuleType):
 def test_pages_are_made_beside_the_navigation(api: ModuleType):
     config = load_config(str(ROOT / "mkdocs.yml"))
     config.plugins._current_plugin = "the hook"  # MkDocs sets it while events run
-    files = api.on_files(Files([]), config)
+    listing = File.generated(config, "reference/api.md", content="")
+    files = api.on_files(Files([listing]), config)
     page = files.get_file_from_path("reference/api/units.md")
     assert page.inclusion == InclusionLevel.NOT_IN_NAV
     assert "::: kvdocs.units\n" in page.content_string
     table = api.modules_table()
     assert all(f'href="{module.name}/"' in table for module in api.modules())
+
+
+def test_a_site_without_the_list_has_no_pages_below_it(api: ModuleType):
+    config = load_config(str(ROOT / "mkdocs.yml"))
+    assert len(api.on_files(Files([]), config)) == 0
 
 
 def test_no_inventory_of_another_site_is_fetched():
