@@ -270,7 +270,7 @@ def test_what_is_changed_while_it_runs_is_kept_exactly(page: Page, site: SiteSer
     expect(widget.get_by_label("Requests per second")).to_have_value("6")
     widget.get_by_role("button", name="Start again").click()
     expect(waiting).to_have_text(view().figure("waiting").value)
-    expect(slider(widget)).to_have_value("150")
+    expect(slider(widget)).to_have_value(get_widget("server-load").complete({})["second"])
     expect(widget.locator(".kv-told")).not_to_contain_text("6 requests/s")
 
 
