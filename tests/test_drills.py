@@ -450,6 +450,17 @@ class TestWaysOut:
         assert told["verdict"] == "right"
         assert way in told["message"]
 
+    def test_each_problem_of_the_queue_has_two_ways_out(self):
+        one = get_drill("drain-the-queue")
+        seen = {}
+        for posed in map(one.pose, SEEDS):
+            seen[posed.params] = posed.seed
+        assert len(seen) >= 3
+        for params, seed in seen.items():
+            for way in (params.way, params.other_way):
+                told = ask("drain-the-queue", {"second": "240"} | dict(way), seed)
+                assert told["verdict"] == "right", (params, way)
+
     def test_the_last_admitted_pays_whoever_needs_the_block(self):
         for seed in SEEDS:
             posed = get_drill("who-is-preempted").pose(seed)

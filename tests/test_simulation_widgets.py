@@ -5,6 +5,7 @@ import math
 import random
 import re
 from itertools import pairwise
+from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -29,6 +30,7 @@ SIMULATIONS = {
     if any(isinstance(control, Timeline) for control in widget.controls)
 }
 KIB = 2**10
+LESSONS = Path(__file__).resolve().parents[1] / "docs" / "lessons"
 
 
 def timeline_of(widget):
@@ -384,6 +386,23 @@ class TestLengthTail:
             for _ in range(60_000)
         ]
         assert length_tail.mean_length(distribution) == pytest.approx(mean(drawn), rel=0.02)
+
+    def test_the_average_that_the_step_asks_about_is_the_pictures(self):
+        view = get_widget("length-tail").view()
+        step = next((LESSONS / "part-3").glob("11-*.md")).read_text(encoding="utf-8")
+        assert view.figure("by_average").formula == "407,714 ÷ 2,220 tokens"
+        assert "question: The average request has 2,220 tokens." in step
+
+    def test_only_one_request_is_marked_as_the_longest(self):
+        drawn = str(get_widget("length-tail").view().picture)
+        (marked,) = re.findall(r'<path d="([^"]*)" class="kv-filled-longest"', drawn)
+        assert marked.count("M") == 1
+
+    def test_the_axis_has_round_quarters(self):
+        for most in (1, 59, 99, 100, 246, 999):
+            right = length_tail._right(most)
+            assert right > most
+            assert right % 20 == 0
 
     def test_fillings_that_fall_short_are_counted(self):
         view = get_widget("length-tail").view(filling="60")

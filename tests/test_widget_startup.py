@@ -51,7 +51,7 @@ def test_the_log_and_the_notes_agree_on_cuda_graphs():
 def test_too_little_memory_is_refused_with_the_longest_that_fits():
     # 0.4 x 80e9 - 18.56e9 = 13.44e9 B: 6,408 blocks of 2 MiB, one of them never handed out.
     shown = figures(gpu_memory_utilization="0.4")
-    assert (shown["starts"], shown["num_gpu_blocks"]) == ("no", "0")
+    assert (shown["starts"], shown["num_gpu_blocks"]) == ("no", "–")
     text = printed(gpu_memory_utilization="0.4")
     assert "(16.0 GiB KV cache is needed" in text
     assert f"the estimated maximum model length is {6407 * 16}. " in text

@@ -84,7 +84,10 @@ class StartupReport:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A message with who says it, where, and how many seconds after the first."""
+    """A message with who says it, where, and how many seconds after the first.
+
+    What is said nowhere is the end of a traceback, which has no time and no level.
+    """
 
     process: str
     place: str
@@ -140,6 +143,8 @@ def write_startup(report: StartupReport) -> tuple[str, ...]:
 
 def _printed(line: _Line, report: StartupReport) -> str:
     """A line with vLLM's prefix (`logger.py`, `_FORMAT`)."""
+    if not line.place:
+        return f"({line.process}) {line.text}"
     at = report.started + timedelta(seconds=line.after)
     return f"({line.process}) {line.level} {at:%m-%d %H:%M:%S} [{line.place}] {line.text}"
 
@@ -310,11 +315,17 @@ def _summary(report: StartupReport) -> str:
 
 
 def _failure(report: StartupReport, error: str) -> list[_Line]:
-    """A start that ends in an error, as the engine and the server report it."""
+    """A start that ends in an error: the engine logs it, the server ends with an exception of its own.
+
+    The exception: `vllm/v1/engine/utils.py`, `wait_for_engine_startup`.
+    """
     after = 31 + report.load_seconds
-    server = "RuntimeError: Engine core initialization failed. See root cause above."
+    server = (
+        "RuntimeError: Engine core initialization failed. See root cause above. "
+        "Failed core proc(s): {}"
+    )
     return [
         _Line(_ENGINE, "core.py:1584", "EngineCore failed to start.", after, "ERROR"),
         _Line(_ENGINE, "core.py:1584", f"ValueError: {error}", after, "ERROR"),
-        _Line(_API_SERVER, "utils.py:1474", server, after + 1, "ERROR"),
+        _Line(_API_SERVER, "", server, after + 1),
     ]

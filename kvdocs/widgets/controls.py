@@ -23,6 +23,10 @@ class Control(Protocol):
         """The parameter's name."""
 
     @property
+    def label(self) -> str:
+        """What the reader sees it called."""
+
+    @property
     def default(self) -> str:
         """The value it starts with, as a form would send it."""
 

@@ -143,11 +143,11 @@ def answer(filled: Fillings, number: int) -> Answer:
 def _pool_bar(filled: Fillings, number: int) -> Element:
     """Draw the requests of a filling in the pool, to scale; the longest stands out."""
     lengths = filled.lengths(number)
-    longest = max(lengths, default=0)
+    longest = lengths.index(max(lengths)) if lengths else None
     paths = {"odd": "", "even": "", "longest": ""}
     start = 0
     for index, length in enumerate(lengths):
-        name = "longest" if length == longest else ("even", "odd")[index % 2]
+        name = "longest" if index == longest else ("even", "odd")[index % 2]
         paths[name] += f"M{start} 0h{length}v{HEIGHT}h-{length}z"
         start += length
     return svg(
@@ -159,9 +159,15 @@ def _pool_bar(filled: Fillings, number: int) -> Element:
     )
 
 
+def _right(most: int) -> int:
+    """Return the end of an axis that holds the largest number, with round quarters."""
+    unit = 4 * (5 if most < 100 else 25)
+    return (most // unit + 1) * unit
+
+
 def _histogram(found: Answer) -> Element:
     """Draw how often how many requests fitted, with both answers."""
-    right = max(found.by_average, found.by_longest, *found.counts) + 4
+    right = _right(max(found.by_average, found.by_longest, *found.counts))
     often = Counter(found.counts)
     top = 1 + max(3, *often.values())
     bars = "".join(
@@ -180,8 +186,8 @@ def _histogram(found: Answer) -> Element:
         preserve_aspect_ratio="none",
         aria_hidden="true",
     )
-    ticks = (h("span", f"{right * share / 4:.0f}") for share in range(4))
-    axis = h("div", *ticks, h("span", f"{right} requests"), class_="kv-scale", aria_hidden="true")
+    ticks = (h("span", f"{right * share // 4:,}") for share in range(5))
+    axis = h("div", *ticks, class_="kv-scale", aria_hidden="true")
     return h("div", drawing, axis, class_="kv-histogram")
 
 
@@ -204,13 +210,13 @@ def _picture(filled: Fillings, number: int, found: Answer) -> Element:
         h(
             "p",
             h("span", f"Filling {number}: the pool, to scale"),
-            h("b", f"{len(lengths)} requests; the longest, dark, has {longest:,} tokens"),
+            h("b", f"{len(lengths)} requests; the longest, marked, has {longest:,} tokens"),
             class_="kv-strip-name",
         ),
         h("div", _pool_bar(filled, number), class_="kv-filling"),
         h(
             "p",
-            h("span", "How many fitted, and how often"),
+            h("span", "How many requests fitted, and how often"),
             h("b", f"{min(found.counts)} to {max(found.counts)} in {number} fillings"),
             class_="kv-strip-name",
         ),
@@ -287,8 +293,8 @@ def draw(*, filling: int, median: int, tail: int, longest: int) -> View:
         picture=_picture(filled, filling, found),
         figures=_figures(filled, found),
         caption=(
-            "Notice that the average is not a floor: whenever long requests come together, "
-            "fewer fit, and the rest must wait or be preempted. Sized from the longest request "
+            "Notice that the average is a middle and not a floor: whenever long requests come "
+            "together, fewer fit, and the rest must wait or be preempted. Sized from the longest request "
             "that is accepted, the number always holds, whoever comes; that is what the "
             "start-up log's maximum concurrency is."
         ),

@@ -15,8 +15,8 @@ from kvdocs.widgets.timeline import Timeline
 from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
-WINDOW_S: Final = 20
-"""Seconds over which figures are averaged."""
+WINDOW_S: Final = 60
+"""Seconds over which figures are averaged: several rounds of prefills and of requests that end."""
 _LABELLED: Final = 0.036
 """Share of the pool from which a request's number is written on it, where the place is wide."""
 _LABELLED_NARROW: Final = 0.075
@@ -194,7 +194,10 @@ def _figures(now: Moment, rate: str) -> tuple[Figure, ...]:
             "Waiting",
             f"{last.waiting:,}",
             "requests",
-            f"{rate} a second come, {format_number(_leave_rate(now), 1)} leave",
+            (
+                f"{rate} a second come; {format_number(_leave_rate(now), 2)} left, "
+                f"in the last {_window(now)} s"
+            ),
         ),
         Figure(
             "kv_cache_usage",
@@ -208,7 +211,7 @@ def _figures(now: Moment, rate: str) -> tuple[Figure, ...]:
             "Arithmetic busy",
             format_number(100 * _busy(now), 0),
             "%",
-            f"compute time ÷ time, last {_window(now)} s, by roofline",
+            f"compute time ÷ time, last {_window(now)} s",
         ),
     )
 
@@ -235,8 +238,8 @@ def _title(now: Moment) -> str:
     last, busy = now.now, _busy(now)
     if last.waiting >= 10 and last.kv_cache_usage > 0.8:
         return (
-            f"{last.waiting:,} requests wait for memory while the arithmetic units are"
-            f" {1 - busy:.0%} idle"
+            f"{last.waiting:,} requests wait for memory; the arithmetic units idled for"
+            f" {1 - busy:.0%} of the last {_window(now)} s"
         )
     if last.waiting >= 10:
         return f"{last.waiting:,} requests wait, with the cache {last.kv_cache_usage:.0%} full"
@@ -292,9 +295,10 @@ def draw(
         picture=_picture(now, history),
         figures=_figures(now, shown["rate"]),
         caption=(
-            "Notice the two lower curves together. Requests in flight = requests a second × "
-            "seconds each lives (Little's law); when their tokens exceed the pool, the rest "
-            "wait, however idle the arithmetic units are: decoding mostly waits for memory. "
+            "Notice Waiting and Arithmetic busy together. Requests in flight = requests a second "
+            "× seconds each stays (Little's law); when their tokens exceed the pool, the rest "
+            "wait. Arithmetic works in bursts, when prompts are let in, and idles in between: "
+            "decoding waits for memory. "
             "What you change counts from the moment shown; the cache dtype is a start-up flag, "
             "so with it the same load begins anew."
         ),

@@ -47,6 +47,8 @@ _ALIASES: Final = {
 }
 _STARTERS: Final = ("serve", "vllm.entrypoints.openai.api_server")
 _KEY_LINES: Final = ("KV cache size:", "Available KV cache memory:", "ValueError:", "Auto-fit")
+_NONE: Final = "–"
+"""For what a server that refuses to start never has."""
 _ROUND: Final = (
     "a workspace of 1.5 GB and a CUDA context of 1 GB are the lesson's round numbers; a real server"
     " measures its own"
@@ -210,6 +212,8 @@ def _non_default(flags: ServerFlags) -> dict[str, object]:
 def _log_line(line: str) -> Element:
     """Mark what matters in a line; a phone shows its level and its message alone."""
     head, mark, message = line.partition("] ")
+    if not mark:
+        return h("span", f"{line}\n", class_="kv-log-line")
     process, level, when = head.split(") ", 1)[0], *head.split(") ", 1)[1].split(" ", 1)
     is_key = any(key in message for key in _KEY_LINES)
     return h(
@@ -286,33 +290,36 @@ def _notes(server: Server) -> Element:
 
 def _figures(server: Server) -> tuple[Figure, ...]:
     held = server.capacity
-    blocks = f"{held.num_gpu_blocks:,} × {held.block_size}"
-    plain = len(held.grouping.groups) == 1
-    whole = f"= {blocks} in whole blocks: {held.kv_block_tokens:,}" if plain else "of the longest"
     return (
         Figure(
             "num_gpu_blocks",
             "Blocks in the pool",
-            f"{held.num_gpu_blocks:,}",
+            f"{held.num_gpu_blocks:,}" if held.starts else _NONE,
             "",
             f"of {held.block_size} tokens, {format_bytes(held.bytes_per_block, 'KiB')} each",
         ),
-        Figure(
-            "kv_pool_tokens",
-            "Tokens the pool holds",
-            f"{held.kv_pool_tokens:,}",
-            "",
-            whole if held.starts else "would fit, but no server starts to use it",
-        ),
+        _pool_tokens(held),
         Figure(
             "max_concurrency",
             f"Requests of {held.max_model_len:,} tokens at once",
-            f"{held.max_concurrency:.2f}",
+            f"{held.max_concurrency:.2f}" if held.starts else _NONE,
             "",
-            "as the log prints it" if held.starts else "",
+            "as the log prints it" if held.starts else "not even one",
         ),
         Figure("starts", "Does it start?", "yes" if held.starts else "no", "", _verdict(held)),
     )
+
+
+def _pool_tokens(held: Capacity) -> Figure:
+    """How many tokens the pool holds, or would."""
+    if not held.starts:
+        kept = "one block is kept back" if held.max_model_len_that_fits else ""
+        label = "Tokens the pool would hold"
+        return Figure("kv_pool_tokens", label, f"{held.kv_pool_tokens:,}", "", kept)
+    blocks = f"{held.num_gpu_blocks:,} × {held.block_size}"
+    plain = len(held.grouping.groups) == 1
+    whole = f"in whole blocks {blocks} = {held.kv_block_tokens:,}" if plain else "of the longest"
+    return Figure("kv_pool_tokens", "Tokens the pool holds", f"{held.kv_pool_tokens:,}", "", whole)
 
 
 def _verdict(held: Capacity) -> str:

@@ -55,7 +55,7 @@ def _question(p: BadFillings) -> str:
     return (
         f"Half of the requests have up to {p.median:,} tokens, one in 20 more than "
         f"{p.median * p.tail:,}, none more than {p.longest:,}. By the average, "
-        f"{p.found.by_average} fit. The pool is filled {FILLINGS} times: in how many of a hundred "
+        f"{p.found.by_average} fit. The pool is filled {FILLINGS} times: in which share of these "
         "fillings do fewer fit?"
     )
 
@@ -81,7 +81,10 @@ def _solution(p: BadFillings) -> tuple[str | Element, ...]:
             (f"{min(found.counts)} to {max(found.counts)}", f"really fitted, {FILLINGS} times"),
             (f"{found.too_few} of {FILLINGS} = {p.percent:.0f} %", "of the fillings had fewer"),
         ),
-        "An average is passed and missed about equally often; that is what makes it an average.",
+        (
+            "The average is a middle, not a floor: now fewer fit than it says, now more, and "
+            "nobody knows beforehand."
+        ),
     )
 
 

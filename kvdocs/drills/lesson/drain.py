@@ -60,12 +60,14 @@ class Drain:
         least_rate: Requests a second that must still be served.
         least_output: Tokens an answer must still have.
         way: Controls that do it.
+        other_way: Controls that do it as well.
     """
 
     keeps_files: bool
     least_rate: float
     least_output: int
     way: tuple[tuple[str, str], ...]
+    other_way: tuple[tuple[str, str], ...]
 
     @property
     def controls(self) -> dict[str, str]:
@@ -92,12 +94,41 @@ class Drain:
 
 _FP8: Final = ("kv_cache_dtype", "fp8")
 _DRAINS: Final = (
-    Drain(keeps_files=False, least_rate=1, least_output=800, way=(("prompts", "snippets"),)),
-    Drain(keeps_files=True, least_rate=1, least_output=800, way=(("rate", "1"),)),
-    Drain(keeps_files=True, least_rate=1.5, least_output=800, way=(("rate", "1.5"), _FP8)),
-    Drain(keeps_files=True, least_rate=2, least_output=400, way=(("output", "400"), _FP8)),
-    Drain(keeps_files=True, least_rate=2, least_output=200, way=(("output", "200"),)),
+    Drain(
+        keeps_files=False,
+        least_rate=1,
+        least_output=800,
+        way=(("prompts", "snippets"),),
+        other_way=(("rate", "1.5"), _FP8),
+    ),
+    Drain(
+        keeps_files=True,
+        least_rate=1,
+        least_output=800,
+        way=(("rate", "1"),),
+        other_way=(("rate", "1.5"), _FP8),
+    ),
+    Drain(
+        keeps_files=True,
+        least_rate=1.5,
+        least_output=400,
+        way=(("rate", "1.5"), _FP8),
+        other_way=(("rate", "1.5"), ("output", "400")),
+    ),
+    Drain(
+        keeps_files=True,
+        least_rate=2,
+        least_output=200,
+        way=(("output", "400"), _FP8),
+        other_way=(("output", "200"),),
+    ),
 )
+
+
+def _named(way: tuple[tuple[str, str], ...]) -> str:
+    """Say a way in the words that stand on the picture's controls."""
+    labels = {control.name: control.label for control in get_widget("server-load").controls}
+    return " and ".join(f"“{labels[name]}” at {value}" for name, value in way)
 
 
 def _draw(rng: random.Random) -> Drain:
@@ -108,7 +139,8 @@ def _question(p: Drain) -> str:
     return (
         f"Whole files come since second 40, and a queue grows. Go back to second {CHANGED_S}, "
         f"change what helps, and let it run to second {LAST_S}: no more than {DRAINED} requests "
-        f"may wait there. {p.conditions}"
+        f"may wait there. {p.conditions} The cache dtype may change too: the server then starts "
+        "anew with it, under the same load."
     )
 
 
@@ -187,21 +219,22 @@ def _misconceptions(p: Drain) -> Iterator[Misconception]:
 
 
 def _hints(p: Drain) -> tuple[str, ...]:
-    way = " and ".join(f"{name.replace('_', ' ')} {value}" for name, value in p.way)
     return (
         "Tokens in flight = requests a second × seconds each stays × tokens each holds.",
         "Make one of the three smaller, or make tokens smaller, so that the pool holds more.",
-        f"Try {way}.",
+        f"Try {_named(p.way)}.",
     )
 
 
 def _solution(p: Drain) -> tuple[str | Element, ...]:
-    plain, end = outcome_of({}), outcome_of(p.controls)
-    way = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in p.way)
+    def waiting(way: tuple[tuple[str, str], ...]) -> str:
+        return f"{outcome_of(dict(way)).waiting:,} wait"
+
     return (
         working(
-            (f"{plain.waiting:,} wait", f"at second {LAST_S}, if nothing is changed"),
-            (f"{end.waiting:,} wait", f"with {way} from second {CHANGED_S} on"),
+            (waiting(()), f"at second {LAST_S}, if nothing is changed"),
+            (waiting(p.way), f"with {_named(p.way)} from second {CHANGED_S} on"),
+            (waiting(p.other_way), f"with {_named(p.other_way)}"),
         ),
         (
             "A queue drains only when more leave than come. Whatever makes requests smaller or "
