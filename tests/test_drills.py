@@ -122,7 +122,7 @@ class TestEveryDrill:
     ("drill_id", "truth"),
     [
         # The lesson's reference figures, from its outline and vLLM's arithmetic.
-        ("pool-at-another-utilization", "346,679"),
+        ("pool-at-another-utilization", "224,609"),  # (0.6 x 80 - 18.56) GB / 131,072 B
         ("cache-of-a-larger-model", "2.5"),
         ("bytes-per-token-from-a-config", "256 KiB"),
         ("fp8-bytes-per-token", "160 KiB"),
@@ -130,9 +130,9 @@ class TestEveryDrill:
         ("share-of-the-pool", "67"),  # 53.44 GB of 80 GB
         ("how-many-fit", "49"),
         ("where-the-memory-went", "KV pool"),
-        # 1,199 stored tokens x 131,072 B; 124 is where n*200 + n(n-1)/2 passes 100 (n + 199).
+        # 1,199 stored tokens x 131,072 B; 119 is where n*256 + n(n-1)/2 passes 100 (n + 255).
         ("reads-of-the-next-token", "157.2 MB"),
-        ("recompute-hundredfold", "124"),
+        ("recompute-hundredfold", "119"),
         ("conversations-on-four-gpus", "33"),  # 130.8 GB / (12,000 x 320 KiB) = 33.3
         ("context-for-n-developers", "4,077"),  # 407,714 / 100
         ("littles-law", "540,000"),  # 3 a second x 15 s x 12,000
@@ -169,9 +169,9 @@ class TestNumbers:
     @pytest.mark.parametrize(
         "text",
         [
-            "346,679", "346679", "346.7k", "346 679", "346\N{NO-BREAK SPACE}679 tokens",
-            "3.46679e5",
-            "346_679", "346'679", "~346k", "about 346,679 tokens", " 346,679 TOKENS ",
+            "224,609", "224609", "224.6k", "224 609", "224\N{NO-BREAK SPACE}609 tokens",
+            "2.24609e5",
+            "224_609", "224'609", "~224k", "about 224,609 tokens", " 224,609 TOKENS ",
         ],
     )  # fmt: skip
     def test_a_count_is_read_as_people_write_it(self, text):
@@ -256,25 +256,36 @@ class TestPredictions:
         told = ask("pool-at-another-utilization", "1")
         assert told["done"]
         assert ">1 token<" in told["html"]
-        assert ">346,679 tokens<" in told["html"]
+        assert ">224,609 tokens<" in told["html"]
 
     def test_what_cannot_be_read_reveals_nothing(self):
         told = ask("pool-at-another-utilization", "<b>x</b>")
         assert not told["done"]
-        assert "346,679" not in told["html"]
+        assert "224,609" not in told["html"]
         assert "&lt;b&gt;" in told["html"]
 
+    @pytest.mark.parametrize(
+        ("guess", "verdict"),
+        [("202,149", "right"), ("247,069", "right"), ("202,000", "wrong"), ("248,000", "wrong")],
+    )
+    def test_a_guess_within_a_tenth_is_a_hit(self, guess, verdict):
+        assert ask("pool-at-another-utilization", guess)["verdict"] == verdict
+
+    @pytest.mark.parametrize(("guess", "verdict"), [("62", "right"), ("61", "wrong")])
+    def test_a_percentage_may_be_off_by_points(self, guess, verdict):
+        assert ask("share-of-the-pool", guess)["verdict"] == verdict  # 66.8 % and 5 points
+
     def test_the_usual_wrong_guess_is_explained(self):
-        # 407,714 × 0.8 / 0.9
-        assert "scaled with the share" in ask("pool-at-another-utilization", "362,412")["message"]
+        # 407,714 × 0.6 / 0.9
+        assert "scaled with the share" in ask("pool-at-another-utilization", "271,809")["message"]
         # 70.6 / 8.03 billion parameters
         assert "ratio of the parameters" in ask("cache-of-a-larger-model", "8.8")["message"]
         # query heads: 80 × 64 / (32 × 32)
         assert "query heads" in ask("cache-of-a-larger-model", "5")["message"]
 
     def test_a_wild_guess_is_told_how_far_off_it_is(self):
-        assert "2.9× too high" in ask("pool-at-another-utilization", "1M")["message"]
-        assert "10% too high" in ask("pool-at-another-utilization", "381k")["message"]
+        assert "4.5× too high" in ask("pool-at-another-utilization", "1M")["message"]
+        assert "14% too high" in ask("pool-at-another-utilization", "256k")["message"]
         assert ask("pool-at-another-utilization", "-5")["verdict"] == "wrong"
 
 

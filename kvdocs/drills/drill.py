@@ -131,7 +131,7 @@ class Drill(Generic[P]):
         Examples:
             >>> from kvdocs.drills.registry import get_drill
             >>> get_drill("pool-at-another-utilization").parameters(0).utilization
-            0.8
+            0.6
         """
         return self.draw(random.Random(seed)) if seed else self.first  # noqa: S311 - no secret
 

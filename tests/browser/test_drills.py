@@ -123,10 +123,10 @@ def test_without_python_the_reader_is_told_and_can_try_again(page: Page, site: S
 def test_a_guess_stays_beside_the_truth_and_the_solution_opens(page: Page, site: SiteServer):
     one = opened(page, site, STEP_1, POOL)
     done_events(page)
-    answer(one, "362,412")
+    answer(one, "271,809")
     verdict_is(one, "Not quite.", "scaled with the share")
-    expect(one.locator(".kv-guess")).to_have_text("362,412 tokens")
-    expect(one.locator(".kv-truth")).to_have_text("346,679 tokens")
+    expect(one.locator(".kv-guess")).to_have_text("271,809 tokens")
+    expect(one.locator(".kv-truth")).to_have_text("224,609 tokens")
     expect(one.locator(".kv-solution")).to_have_attribute("open", "")
     assert page.evaluate("done") == [{"drill": POOL, "seed": 0, "verdict": "wrong"}]
 
@@ -346,7 +346,7 @@ def test_it_works_where_storage_is_forbidden(page: Page, site: SiteServer):
 
 def test_drills_work_after_instant_navigation_with_the_same_python(page: Page, site: SiteServer):
     page.goto(site.url + STEP_1)
-    answer(drill(page, POOL), "346,679")
+    answer(drill(page, POOL), "224,609")
     verdict_is(drill(page, POOL), "Right.", "Well predicted")
     page.evaluate("window.sameDocument = true")
     page.locator(f".md-nav--primary a[href$='{STEP_4.split('/')[-2]}/']").click()
@@ -356,7 +356,7 @@ def test_drills_work_after_instant_navigation_with_the_same_python(page: Page, s
     page.go_back()
     page.wait_for_url(f"**/{STEP_1}")
     one = drill(page, POOL)
-    expect(one.get_by_label("Your guess")).to_have_value("346,679")
+    expect(one.get_by_label("Your guess")).to_have_value("224,609")
     check(one)
     verdict_is(one, "Right.")
     assert page.evaluate("window.sameDocument")

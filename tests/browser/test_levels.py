@@ -161,12 +161,12 @@ def test_scripts_without_python_keep_and_copy_and_say_why(without_python: Page, 
     expect(status).to_contain_text("The picture stays as it was built.")
     expect(page.locator("[data-figure=kv_pool_tokens]")).to_have_text("407,714")
     drill = page.locator("kv-drill").first
-    drill.locator("[name=answer]").fill("346,679")
+    drill.locator("[name=answer]").fill("224,609")
     drill.get_by_role("button", name="Check").click()
     expect(drill.locator(".kv-verdict")).to_contain_text("this is not checked")
     expect(page.locator("kv-cell").get_by_role("button", name="Edit and run")).to_be_visible()
     page.reload()
-    expect(drill.locator("[name=answer]")).to_have_value("346,679")
+    expect(drill.locator("[name=answer]")).to_have_value("224,609")
 
 
 # --- copying a block of code --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +57,12 @@ class Number:
         if self.same(value, truth):
             return Verdict(Outcome.RIGHT, f"{self.quantity.show(truth)}.")
         slip = self.quantity.slip(str(raw), truth, self.tolerance)
-        return Verdict(
-            Outcome.WRONG,
-            slip or mistake_of(value, posed, self.tolerance) or direction(value, truth),
-        )
+        mistake = mistake_of(value, posed, self._like)
+        return Verdict(Outcome.WRONG, slip or mistake or direction(value, truth))
+
+    def _like(self, value: float, mistake: float) -> bool:
+        """Whether a number is what a mistake leads to; half a per cent off may be rounding."""
+        return close(value, mistake, max(self.tolerance, 0.005))
 
 
 def number_box(label: str, quantity: Quantity) -> Element:
@@ -87,14 +90,14 @@ def unreadable(error: UnitError) -> Verdict:
     return Verdict(Outcome.UNREADABLE, f"{text[0].upper()}{text[1:]}.".replace("..", "."))
 
 
-def mistake_of(value: float, posed: Posed[Any], tolerance: float) -> str:
+def mistake_of(value: float, posed: Posed[Any], near: Callable[[float, float], bool]) -> str:
     """Return the message of the misconception whose answer is nearest, if one is near; else ""."""
 
     def distance(mistake: Misconception) -> float:
         return abs(value - float(mistake.answer))
 
     nearest = min(posed.misconceptions, key=distance, default=None)
-    if nearest is None or not close(value, nearest.answer, max(tolerance, 0.005)):
+    if nearest is None or not near(value, nearest.answer):
         return ""
     return nearest.message
 

@@ -37,11 +37,13 @@ class Prediction:
     Attributes:
         quantity: What is guessed, and how it is written.
         tolerance: Share of the truth by which a guess may be off and is called right.
+        points: Percentage points by which it may be off instead, where a percentage is guessed.
         slider: A slider instead of a box.
     """
 
     quantity: Quantity
-    tolerance: float = 0.02
+    tolerance: float = 0.1
+    points: float | None = None
     slider: Slider | None = None
 
     @property
@@ -51,7 +53,9 @@ class Prediction:
 
     def requirement(self, posed: Posed[Any]) -> str:  # noqa: ARG002 - one for all predictions
         """Say how near a guess should come, and how it may be written."""
-        near = f"A guess is enough; within {self.tolerance:.0%} is a hit."
+        share = self.points is None
+        off = f"{self.tolerance:.0%}" if share else f"{self.points:g} percentage points"
+        near = f"Any guess shows the answer; within {off} counts as a hit."
         return near if self.slider else f"{near} {self.quantity.examples}"
 
     def fields(self, posed: Posed[Any]) -> Element:  # noqa: ARG002 - one for all predictions
@@ -66,7 +70,13 @@ class Prediction:
 
     def same(self, some: Any, other: Any) -> bool:
         """Whether a guess would pass for another."""
-        return close(some, other, self.tolerance)
+        return self._near(some, other)
+
+    def _near(self, value: float, truth: float, part: float = 1) -> bool:
+        """Whether a value lies within the tolerance, or a part of it."""
+        if self.points is None:
+            return close(value, truth, self.tolerance * part)
+        return abs(value - truth) <= self.points * part
 
     def check(self, posed: Posed[Any], raw: object) -> Verdict:
         """Compare the guess with the truth and show both."""
@@ -78,7 +88,7 @@ class Prediction:
         guess, shown = self.quantity.show(value), self.quantity.show(truth)
         if self.same(value, truth):
             return Verdict(Outcome.RIGHT, "Well predicted.", guess=guess, truth=shown)
-        mistake = mistake_of(value, posed, self.tolerance / 2)
+        mistake = mistake_of(value, posed, lambda guess, known: self._near(guess, known, 0.5))
         return Verdict(Outcome.WRONG, mistake or _distance(value, truth), guess=guess, truth=shown)
 
 

@@ -20,7 +20,8 @@ from kvdocs.widgets.recompute import (
     work_reaches,
 )
 
-_PROMPTS: Final = (40, 64, 100, 128, 150, 200, 256, 300, 400, 512)
+_PROMPTS: Final = (128, 256, 512, 1024)
+"""Lengths that the picture offers, so that it can be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _solution(p: Hundredfold) -> tuple[str | Element, ...]:
 HUNDREDFOLD: Final = Drill(
     id="recompute-hundredfold",
     kind=Prediction(Count("tokens")),
-    first=Hundredfold(200),
+    first=Hundredfold(256),
     draw=_draw,
     question=_question,
     answer=lambda p: p.output,

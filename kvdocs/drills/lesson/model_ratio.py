@@ -127,7 +127,7 @@ def _solution(p: ModelRatio) -> tuple[str | Element, ...]:
 
 MODEL_RATIO: Final = Drill(
     id="cache-of-a-larger-model",
-    kind=Prediction(Count("times", ("x", "×", "time"), digits=2), tolerance=0.02),
+    kind=Prediction(Count("times", ("x", "×", "time"), digits=2)),
     first=ModelRatio(PlainModel("meta-llama/Llama-3.1-8B"), PlainModel("meta-llama/Llama-3.1-70B")),
     draw=_draw,
     question=_question,

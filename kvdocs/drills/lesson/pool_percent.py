@@ -113,9 +113,7 @@ def _solution(p: PoolPercent) -> tuple[str | Element, ...]:
 
 POOL_PERCENT: Final = Drill(
     id="share-of-the-pool",
-    kind=Prediction(
-        Count("%", ("percent",), digits=1), tolerance=0.05, slider=Slider(0, 100, 1, 0)
-    ),
+    kind=Prediction(Count("%", ("percent",), digits=1), points=5, slider=Slider(0, 100, 1, 0)),
     first=PoolPercent(LESSON.model, LESSON.utilization),
     draw=_draw,
     question=_question,

@@ -15,7 +15,8 @@ from kvdocs.html import Element
 from kvdocs.scenario import LESSON, LessonSize, size_lesson
 from kvdocs.units import format_bytes
 
-_SHARES: Final = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.84, 0.96)
+_SHARES: Final = (0.5, 0.55, 0.6, 0.65, 0.7)
+"""Far enough from the lesson's share for the pool to differ from one scaled with the share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,6 @@ class PoolShare:
         """The pool, had it shrunk in proportion to the share."""
         return int(self.before.pool_tokens * self.utilization / LESSON.utilization)
 
-    @property
-    def verb(self) -> str:
-        """What is done to the share."""
-        return "lower" if self.utilization < LESSON.utilization else "raise"
-
 
 def _draw(rng: random.Random) -> PoolShare:
     return PoolShare(rng.choice(_SHARES))
@@ -52,18 +48,17 @@ def _draw(rng: random.Random) -> PoolShare:
 def _question(p: PoolShare) -> str:
     return (
         f"At {LESSON.utilization:g} the KV pool holds {p.before.pool_tokens:,} tokens. You "
-        f"{p.verb} `--gpu-memory-utilization` to {p.utilization:g}. How many tokens does the KV "
+        f"lower `--gpu-memory-utilization` to {p.utilization:g}. How many tokens does the KV "
         "pool hold then?"
     )
 
 
 def _misconceptions(p: PoolShare) -> Iterator[Misconception]:
-    change = "many" if p.verb == "lower" else "few"
     yield Misconception(
         "scaled the pool with the share",
         p.scaled_tokens,
         f"That is the pool scaled with the share, {p.before.pool_tokens:,} × {p.utilization:g} "
-        f"/ {LESSON.utilization:g}: too {change}. Weights, workspace and context stay as large "
+        f"/ {LESSON.utilization:g}: too many. Weights, workspace and context stay as large "
         "as they were, so the pool alone takes the change.",
     )
     yield Misconception(
@@ -75,13 +70,12 @@ def _misconceptions(p: PoolShare) -> Iterator[Misconception]:
     yield Misconception(
         "left the pool as it was",
         p.before.pool_tokens,
-        f"That is the pool at {LESSON.utilization:g}. Whatever the share gains or loses, it is "
-        "the pool that gains or loses it.",
+        f"That is the pool at {LESSON.utilization:g}. What the share loses, the pool loses.",
     )
     yield Misconception(
         "took the change for the pool",
-        abs(p.before.pool_tokens - p.after.pool_tokens),
-        "That is about what the pool gains or loses, not what it holds afterwards.",
+        p.before.pool_tokens - p.after.pool_tokens,
+        "That is about what the pool loses, not what it holds afterwards.",
     )
 
 
@@ -89,8 +83,9 @@ def _hints(p: PoolShare) -> tuple[str, ...]:
     return (
         "Which of the parts in the bar above change with the share, and which do not?",
         (
-            f"The share changes by {abs(p.utilization - LESSON.utilization):.2g} of the whole "
-            f"GPU, {format_bytes(p.before.budget.total_bytes, 'GB')}. All of that is the pool's."
+            f"The share falls by {LESSON.utilization - p.utilization:.2g} of the whole GPU, "
+            f"{format_bytes(p.before.budget.total_bytes, 'GB')}. All of that is taken from the "
+            "pool."
         ),
         f"A token takes {p.before.cost.bytes_per_token:,} bytes.",
     )
@@ -99,9 +94,8 @@ def _hints(p: PoolShare) -> tuple[str, ...]:
 def _solution(p: PoolShare) -> tuple[str | Element, ...]:
     before, after = p.before, p.after
     held = before.budget.requested_bytes - before.budget.kv_bytes
-    change = after.pool_tokens / before.pool_tokens - 1
-    share = p.utilization / LESSON.utilization - 1
-    verb = "loses" if share < 0 else "gains"
+    change = 1 - after.pool_tokens / before.pool_tokens
+    share = 1 - p.utilization / LESSON.utilization
     return (
         working(
             (
@@ -120,15 +114,15 @@ def _solution(p: PoolShare) -> tuple[str | Element, ...]:
         (
             f"In proportion to the share it would have been {p.scaled_tokens:,}. But weights, "
             "workspace and context stay as large as they were, so the pool alone takes the "
-            f"change: it {verb} {abs(change):.0%}, where the share {verb} {abs(share):.0%}."
+            f"change: it loses {change:.0%}, where the share loses {share:.0%}."
         ),
     )
 
 
 POOL_SHARE: Final = Drill(
     id="pool-at-another-utilization",
-    kind=Prediction(Count("tokens"), tolerance=0.01),
-    first=PoolShare(0.8),
+    kind=Prediction(Count("tokens")),
+    first=PoolShare(0.6),
     draw=_draw,
     question=_question,
     answer=lambda p: p.after.pool_tokens,
