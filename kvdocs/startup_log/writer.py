@@ -315,7 +315,7 @@ def _summary(report: StartupReport) -> str:
 
 
 def _failure(report: StartupReport, error: str) -> list[_Line]:
-    """A start that ends in an error: the engine logs it, the server ends with an exception of its own.
+    """A start that ends in an error: the engine logs it, the server ends with its own exception.
 
     The exception: `vllm/v1/engine/utils.py`, `wait_for_engine_startup`.
     """

@@ -294,8 +294,8 @@ def draw(*, filling: int, median: int, tail: int, longest: int) -> View:
         figures=_figures(filled, found),
         caption=(
             "Notice that the average is a middle and not a floor: whenever long requests come "
-            "together, fewer fit, and the rest must wait or be preempted. Sized from the longest request "
-            "that is accepted, the number always holds, whoever comes; that is what the "
+            "together, fewer fit, and the rest must wait or be preempted. Sized from the longest "
+            "request that is accepted, the number always holds, whoever comes; that is what the "
             "start-up log's maximum concurrency is."
         ),
         table=_table(filled, found),
