@@ -90,7 +90,7 @@ def _solution(p: BadFillings) -> tuple[str | Element, ...]:
 
 BAD_FILLINGS: Final = Drill(
     id="fillings-below-the-average",
-    kind=Prediction(Count("%", ("percent",)), tolerance=0.2, slider=Slider(0, 100, 5, 0)),
+    kind=Prediction(Count("%", ("percent",)), points=10, slider=Slider(0, 100, 5, 0)),
     first=BadFillings(2048, 8, 32_768),
     draw=_draw,
     question=_question,
