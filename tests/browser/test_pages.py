@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from kvdocs.widgets.registry import get_widget
 from tests.browser.site_server import SiteServer
+from tests.browser.test_levels import level_of
 
 pytestmark = pytest.mark.browser
 
@@ -80,6 +81,10 @@ def test_without_scripts_the_page_reads_whole(browser: Browser, site: SiteServer
             for shown in view.figures:
                 expect(widget.locator(f"[data-figure={shown.name}]")).to_have_text(shown.value)
             expect(widget.locator(".kv-controls")).to_be_hidden()
+        assert level_of(page) == ["off"]
+        page.emulate_media(media="print")
+        prints_alone = path.endswith("20-cheat-sheet/")  # one page of A4, and nothing beside it
+        assert level_of(page) == ([] if prints_alone else ["printed"])
 
 
 # --- scripts on ---------------------------------------------------------------------------------
@@ -194,10 +199,11 @@ def test_the_keyboard_alone_does_everything_on_step_1(page: Page, site: SiteServ
 
 
 @every_page
-@pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_scrolls_sideways(browser: Browser, site: SiteServer, path: str, width: int):
-    with browser.new_context(viewport={"width": width, "height": 740}) as context:
+def test_nothing_scrolls_sideways(browser: Browser, site: SiteServer, path: str):
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    with browser.new_context(viewport={"width": 360, "height": 740}) as context:
         page = context.new_page()
         page.goto(site.url + path)
-        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(overflow) <= 0
+        page.set_viewport_size({"width": 1280, "height": 740})
         assert page.evaluate(overflow) <= 0
