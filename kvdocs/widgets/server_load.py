@@ -295,8 +295,8 @@ def draw(
         picture=_picture(now, history),
         figures=_figures(now, shown["rate"]),
         caption=(
-            "Notice Waiting and Arithmetic busy together: arithmetic works in bursts, when prompts are "
-            "let in, and idles in between, for decoding waits for memory. "
+            "Notice Waiting and Arithmetic busy together: arithmetic works in bursts, when prompts "
+            "are let in, and idles in between, for decoding waits for memory. "
             "What you change counts from the moment shown; the cache dtype is a start-up flag, "
             "so with it the same load begins anew."
         ),
