@@ -50,7 +50,7 @@ function showAhead(place: Element, progress: Progress): void {
   fill(place, open.map((step) => step.path).join(" "), () => {
     if (open.length === 0 || !next) return [];
     const minutes = count(open.reduce((sum, step) => sum + step.minutes, 0), "minute");
-    const heading = make("h2", "", `Still ahead: ${count(open.length, "step")}, about ${minutes}`);
+    const heading = make("h2", "", `Still ahead: ${count(open.length, "step")}, about ${minutes} of reading`);
     const words = open.length === STEPS.length ? "Start" : "Go on";
     const go = make("p", "", link(addressOf(next), `${words} with step ${next.step}: ${next.title}`));
     return open.length === 1 ? [heading, go] : [heading, go, make("ul", "kv-ahead", ...open.map(item))];
