@@ -13,8 +13,9 @@ from kvdocs.diagnose.read import diagnose
 from kvdocs.diagnose.servers import MODEL, SimulatedServer
 from kvdocs.diagnose.verdicts import Gravity
 from kvdocs.html import Element, h
-from kvdocs.metrics import write_metrics
+from kvdocs.metrics import EngineSnapshot, write_metrics
 from kvdocs.server import Sample, Simulation, snapshot
+from kvdocs.units import format_seconds
 from kvdocs.widgets.controls import Choice, Range
 from kvdocs.widgets.strip import Strip, strips
 from kvdocs.widgets.view import Figure, Table, View
@@ -55,12 +56,16 @@ class Dashboard:
         kind: What trouble it was drawn to be in.
         samples: Its metrics, every fifth of a second.
         metrics: Gauges and counters of its `/metrics`.
+        ttft_s: Time to first token, mean since its start, in seconds.
+        itl_s: Time between two tokens in a row, mean since its start, in seconds.
     """
 
     name: str
     kind: str
     samples: tuple[Sample, ...]
     metrics: str
+    ttft_s: float
+    itl_s: float
 
     @property
     def now(self) -> Sample:
@@ -106,7 +111,15 @@ def _dashboard(name: str, kind: str, rng: random.Random) -> Dashboard:
     while kind == "healthy and full" and time < _LATEST_S and not _is_at_work(simulation):
         time += INTERVAL_S
         simulation.run_until(time)
-    return Dashboard(name, kind, tuple(simulation.samples[-WINDOW:]), _metrics(simulation))
+    shown = snapshot(simulation, model_name=MODEL, cache_config={})
+    return Dashboard(
+        name=name,
+        kind=kind,
+        samples=tuple(simulation.samples[-WINDOW:]),
+        metrics=_metrics(shown),
+        ttft_s=_mean(shown, "time_to_first_token_seconds"),
+        itl_s=_mean(shown, "inter_token_latency_seconds"),
+    )
 
 
 def _is_at_work(simulation: Simulation) -> bool:
@@ -115,9 +128,14 @@ def _is_at_work(simulation: Simulation) -> bool:
     return scheduler.cache.usage >= _FULL and not scheduler.waiting
 
 
-def _metrics(simulation: Simulation) -> str:
+def _mean(shown: EngineSnapshot, name: str) -> float:
+    """The mean of a histogram, as `_sum` over `_count` of the page gives it."""
+    histogram = shown.histograms[name]
+    return histogram.total / sum(histogram.counts)
+
+
+def _metrics(shown: EngineSnapshot) -> str:
     """The page's gauges and counters, without comments and histograms."""
-    shown = snapshot(simulation, model_name=MODEL, cache_config={})
     page = write_metrics([replace(shown, histograms={}, created=None)])
     return "\n".join(line for line in page.split("\n") if line.startswith(_SHOWN))
 
@@ -173,9 +191,20 @@ def _panel(each: Dashboard, top: int, *, tells: bool) -> Element:
         ),
     )
     return h(
-        "div", h("p", each.name, class_="kv-panel-name"), charts, _told(each, tells=tells), raw,
+        "div",
+        h("p", each.name, class_="kv-panel-name"),
+        h("p", _seen(each), class_="kv-note"),
+        charts,
+        _told(each, tells=tells),
+        raw,
         class_="kv-panel",
-    )  # fmt: skip
+    )
+
+
+def _seen(each: Dashboard) -> str:
+    """What its users see."""
+    first, gap = format_seconds(each.ttft_s), format_seconds(each.itl_s)
+    return f"Its users see: TTFT {first}, ITL {gap} (means)."
 
 
 def _words(each: Dashboard) -> str:
@@ -222,6 +251,8 @@ def draw(*, seed: float, verdicts: str) -> View:
             f"{each.now.waiting:,}",
             f"{each.now.running:,}",
             f"{each.now.preemptions:,}",
+            format_seconds(each.ttft_s),
+            format_seconds(each.itl_s),
             str(each.diagnosis().verdict) if tells else "hidden",
         )
         for each in shown
@@ -230,7 +261,7 @@ def draw(*, seed: float, verdicts: str) -> View:
         title=(
             f"Four servers: {needy.name} alone is short of memory"
             if tells
-            else "Four servers, four complaints. Which one is short of memory?"
+            else "Four servers, and what their users see. Which one is short of memory?"
         ),
         picture=h("div", *(_panel(each, top, tells=tells) for each in shown), class_="kv-panels"),
         figures=(
@@ -247,12 +278,14 @@ def draw(*, seed: float, verdicts: str) -> View:
             ),
         ),
         caption=(
-            "Notice that neither curve says it alone: a full cache may be a server at work, and a "
-            "queue may wait for something else than blocks. Open the raw metrics below a panel; "
-            "they can be pasted into the reader's box further down."
+            "Notice that neither curve says it alone, and what users see says it least: a full "
+            "cache may be a server at work, and a queue may wait for something else than blocks. "
+            "Open the raw metrics below a panel; they can be pasted into the reader's box further "
+            "down."
         ),
         table=Table(
-            ("Server", "Usage", "Waiting", "Running", "Preemptions", "Diagnosis"), tuple(rows)
+            ("Server", "Usage", "Waiting", "Running", "Preemptions", "TTFT", "ITL", "Diagnosis"),
+            tuple(rows),
         ),
         python=(
             "from kvdocs.widgets.dashboards import dashboards\n\n"
