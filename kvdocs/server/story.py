@@ -118,7 +118,7 @@ class Watcher:
             whom = "itself, being the last in line" if needy == victim else f"request {needy}"
             self._say(
                 clock,
-                f"It was preempted to make room for {whom}: {freed:,} blocks were freed and "
+                f"It was preempted to make room for {whom}: {freed:,} blocks were freed and KV of "
                 f"{lost:,} tokens lost, after {request.num_output_tokens:,} tokens of output.",
             )
             self._spell = _Spell(clock, 0)

@@ -212,7 +212,7 @@ def _figures(frames: list[Frame], num_blocks: int, max_num_seqs: int) -> tuple[F
             "Tokens computed again so far",
             f"{frame.recomputed:,}",
             "tokens",
-            "lost, less what the prefix cache still had",
+            "KV lost, less what the prefix cache still had",
         ),
         Figure(
             "lost_seconds",
@@ -245,7 +245,8 @@ def _table(frames: list[Frame]) -> Table:
             )
         )
     return Table(
-        ("Request", "Prompt + output", "State", "Blocks", "Tokens lost, each time"), tuple(rows)
+        ("Request", "Prompt + output", "State", "Blocks", "KV lost: of so many tokens, each time"),
+        tuple(rows),
     )
 
 

@@ -77,7 +77,7 @@ def sentences(frame: Frame) -> tuple[str, ...]:
     told = [
         f"{lost.request_id} is preempted so that {lost.for_request_id} can go on: "
         f"{count(lost.freed_blocks, 'block')} freed, "
-        f"{count(lost.lost_tokens, 'token')} lost."
+        f"KV of {count(lost.lost_tokens, 'token')} lost."
         for lost in step.preemptions
     ]
     if step.evicted:

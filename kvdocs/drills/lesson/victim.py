@@ -144,8 +144,8 @@ def _solution(p: Pressed) -> tuple[str | Element, ...]:
             f"that is where vLLM takes.{own}"
         ),
         (
-            f"{lost.freed_blocks} blocks become free and {lost.lost_tokens:,} tokens are lost: "
-            "they are computed again, as far as their blocks have been taken by then. "
+            f"{lost.freed_blocks} blocks become free and the KV of {lost.lost_tokens:,} tokens is "
+            "lost: it is computed again, as far as the blocks have been taken by then. "
             f"{lost.request_id} goes to the front of the waiting queue. Only with "
             "`--scheduling-policy priority` are others chosen: the least urgent."
         ),
