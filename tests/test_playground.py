@@ -204,7 +204,8 @@ class TestFlagLine:
 
     def test_several_changes_at_once_are_all_taken(self):
         names = ("b_flag_kv_cache_dtype", "b_flag_max_num_seqs")
-        values = settle(dict(zip(names, ("", "64"), strict=True)), *names)
+        given = {"b_flags": FP8, **dict(zip(names, ("", "64"), strict=True))}
+        values = settle(given, *names)
         assert values["b_flags"] == f"{DEFAULT_FLAGS} --max-num-seqs 64"
 
     def test_a_line_that_cannot_be_read_is_kept(self):
@@ -442,7 +443,13 @@ class TestComparing:
 
     @pytest.mark.parametrize(
         ("a", "b", "words"),
-        [(0.0, 0.0, "the same"), (100, 101, "+1%"), (100, 50, "2 times less"), (2, 0, "none in B")],
+        [
+            (0.0, 0.0, "the same"),
+            (100, 101, "+1%"),
+            (100, 50, "1/2 of A's"),
+            (10, 144, "14 × A's"),
+            (2, 0, "none in B"),
+        ],
     )
     def test_changes_are_told_in_words(self, a, b, words):
         assert change(a, b) == words

@@ -107,7 +107,7 @@ def change(before: float, after: float) -> str:
 
     Examples:
         >>> change(200.0, 50.0), change(4.0, 6.0), change(5.0, 5.0), change(0.0, 3.0)
-        ('4 times less', '+50%', 'the same', 'none in A')
+        ("1/4 of A's", '+50%', 'the same', 'none in A')
     """
     if before == after:
         return "the same"
@@ -116,10 +116,14 @@ def change(before: float, after: float) -> str:
     if not after:
         return "none in B"
     if after >= 2 * before:
-        return f"{format_number(after / before, 1)} times more"
+        return f"{_ratio(after / before)} × A's"
     if before >= 2 * after:
-        return f"{format_number(before / after, 1)} times less"
+        return f"1/{_ratio(before / after)} of A's"
     return f"{100 * (after / before - 1):+.0f}%".replace("-", "\N{MINUS SIGN}")
+
+
+def _ratio(ratio: float) -> str:
+    return format_number(ratio, 1 if ratio < 10 else 0)
 
 
 def latencies(run: ServerRun) -> dict[str, Latency]:

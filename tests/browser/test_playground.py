@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from kvdocs.playground import DEFAULT_FLAGS, Made, Setup
+from kvdocs.playground.fields import MORE_MEMORY
 from kvdocs.units import format_seconds
 from tests.browser.site_server import SiteServer
 
@@ -103,7 +104,9 @@ def test_without_scripts_the_lessons_run_reads_whole(browser: Browser, site: Sit
         page.goto(site.url + PAGE)
         expect(title(page)).to_be_visible()
         expect(page.get_by_role("row", name=re.compile("^In the queue, B"))).to_be_visible()
-        expect(page.locator(".kv-pg-differences")).to_contain_text("--kv-cache-dtype: auto in A")
+        expect(page.locator(".kv-pg-differences")).to_contain_text(
+            "--gpu-memory-utilization: 0.9 in A"
+        )
         expect(button(page, "run")).to_be_hidden()
         expect(field(page, "a_flags")).to_be_hidden()
 
@@ -130,7 +133,7 @@ def test_a_run_shows_what_the_package_computes(page: Page, site: SiteServer):
     moment = slider(page).get_attribute("value")
     expect(slider(page)).to_have_value(moment)
     expect(page.locator(".kv-player .kv-range-value")).to_contain_text(f"{moment} of ")
-    for letter, flags in (("A", DEFAULT_FLAGS), ("B", f"{DEFAULT_FLAGS} --kv-cache-dtype fp8")):
+    for letter, flags in (("A", DEFAULT_FLAGS), ("B", MORE_MEMORY)):
         queue = Setup(flags=flags).simulate(Made(num_requests=300)).latency("queue")
         row = page.get_by_role("row", name=f"In the queue, {letter}")
         expect(row).to_contain_text(format_seconds(queue.p99))
@@ -233,7 +236,8 @@ def test_a_hundred_thousand_requests_leave_the_page_at_hand_and_end_at_once(
 def test_what_differs_between_two_set_ups_is_named(page: Page, site: SiteServer):
     open_live(page, site)
     small(page)
-    field(page, "b_flag_kv_cache_dtype").select_option("")
+    field(page, "b_flags").fill(DEFAULT_FLAGS)
+    expect(field(page, "b_flag_gpu_memory_utilization")).to_have_value("0.9")
     field(page, "b_flag_max_num_seqs").select_option("64")
     expect(field(page, "b_flags")).to_have_value(f"{DEFAULT_FLAGS} --max-num-seqs 64")
     run_whole(page, total=120)

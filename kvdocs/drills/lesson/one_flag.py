@@ -13,6 +13,7 @@ from kvdocs.drills.kinds.playground import Playground, Tried
 from kvdocs.drills.prose import working
 from kvdocs.html import Element
 from kvdocs.playground.differences import Difference, differences
+from kvdocs.playground.fields import MORE_MEMORY
 from kvdocs.playground.load import Made
 from kvdocs.playground.setup import DEFAULT_FLAGS, Setup
 from kvdocs.server import ServerRun
@@ -168,17 +169,17 @@ def _misconceptions(p: Limit) -> Iterator[Misconception]:
     )
     yield Misconception(
         "took the rest of the GPU",
-        {"a_flags": DEFAULT_FLAGS.replace("0.9", "0.95", 1)},
+        {"a_flags": MORE_MEMORY},
         "Not enough: whatever this flag gives, the pool needs far more tokens than that.",
         lambda _: True,
     )
 
 
-def _hints(p: Limit) -> tuple[str, ...]:
+def _hints(_: Limit) -> tuple[str, ...]:
     return (
         "Run it and look at the pool and the queue together: what is full while requests wait?",
         "The pool has to hold more tokens in the same bytes.",
-        f"Set-up B has what it takes: see what differs. The limit is {format_seconds(p.seconds)}.",
+        "More of the GPU (set-up B) gives a few percent. Which flag makes each token smaller?",
     )
 
 
