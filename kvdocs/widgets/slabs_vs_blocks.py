@@ -184,7 +184,7 @@ def _table(both: Pair, step: int) -> Table:
             rows.append(
                 (f"{name}: {letter(number)}", str(frame.tokens[number]), str(reserved), places)
             )
-    head = ("Request", "Tokens stored", "Tokens reserved", "Begins at cells")
+    head = ("Request", "Tokens stored", "Tokens reserved", "Cell where each piece begins")
     return Table(head, tuple(rows) or (("nobody", "0", "0", ""),))
 
 
@@ -207,7 +207,7 @@ def draw(*, step: int, max_model_len: int) -> View:
         figures=_figures(slabs, blocks),
         caption=(
             "Notice who sets the limit. A slab must be as long as the longest request that is "
-            "allowed, however short the answer turns out; raise the limit and fewer run. Blocks "
+            "allowed, however short the request turns out; raise the limit and fewer run. Blocks "
             "are taken as tokens come, from wherever one is free, and only the last block of "
             "each request is partly empty."
         ),

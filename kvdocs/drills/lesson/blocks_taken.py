@@ -110,7 +110,7 @@ BLOCK_COUNT: Final = Drill(
     draw=_draw,
     question=lambda p: (
         f"Three requests hold {p.listed}, and nothing is shared. How many blocks of {BLOCK} tokens "
-        f"do they take together? `--max-model-len` is {_LIMIT}."
+        "do they take together?"
     ),
     answer=lambda p: p.count,
     misconceptions=_count_misconceptions,
@@ -177,7 +177,7 @@ BLOCK_WASTE: Final = Drill(
     draw=_draw,
     question=lambda p: (
         f"Three requests hold {p.listed} in blocks of {BLOCK}, and nothing is shared. For how many "
-        f"more tokens is there room in the blocks they have? `--max-model-len` is {_LIMIT}."
+        "more tokens is there room in the blocks they have?"
     ),
     answer=lambda p: p.empty,
     misconceptions=_waste_misconceptions,
