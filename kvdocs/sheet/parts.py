@@ -58,7 +58,8 @@ def _memory(s: Subject) -> Iterator[Line]:
     budget, several = s.budget, s.num_gpus > 1
     each = " on each GPU" if several else ""
     total, share = _gb(budget.total_bytes), f"{budget.utilization:g}"
-    yield Line(f"Claimed at start{each}", f"{share} × {total}", 1, _gb(budget.requested_bytes))
+    claimed = f"{share} × {total}{_sold(s)}"
+    yield Line(f"Claimed at start{each}", claimed, 1, _gb(budget.requested_bytes))
     parameters = f"{s.checkpoint.num_parameters / 1e9:,.3g} billion parameters"
     split = f", ÷ {s.num_gpus} GPUs" if several else ""
     yield Line(f"Weights{each}", f"{parameters}{split}", 1, _gb(budget.weights_bytes))
@@ -73,6 +74,14 @@ def _memory(s: Subject) -> Iterator[Line]:
     )
     pool = f"{s.num_gpus} × ({pool}) GB" if several else f"{pool} GB"
     yield Line("KV pool", pool, 6 if several else 1, _gb(s.held.kv_pool_bytes))
+
+
+def _sold(s: Subject) -> str:
+    """What the memory is in GiB and what the maker calls it, where that is another number."""
+    total, sold = s.budget.total_bytes, s.gpu.memory_bytes
+    if total == sold:
+        return ""
+    return f" ({format_bytes(total, 'GiB', 1)}; sold as {format_bytes(sold, 'GB')})"
 
 
 def _bytes(s: Subject) -> Iterator[Line]:
@@ -145,7 +154,7 @@ def _fits(s: Subject) -> Iterator[Line | Grid]:
     yield Line(f"Sequences of {s.tokens:,}", "pool ÷ (bytes per token × tokens)", 9, f"{n:,}")
     yield _lengths(s)
     yield Line("Longest request", "what vLLM starts with as --max-model-len", 7, f"{s.longest:,}")
-    law = f"in flight = requests/s × seconds each stays; {n:,} ÷ {STAY_S} s"
+    law = f"in flight = requests/s × seconds each stays; if {STAY_S} s, {n:,} ÷ {STAY_S}"
     yield Line("Little's law", law, 10, f"{format_number(n / STAY_S, 1)} /s")
     how = f"requests/s × seconds × tokens each; 1 /s × {STAY_S} s × {s.tokens:,}"
     share = STAY_S * s.tokens / max(1, held.kv_pool_tokens)
@@ -193,7 +202,7 @@ def _blocks(s: Subject) -> Iterator[Line]:
         "Pool full",
         "the request admitted last is preempted, and recomputed",
         16,
-        format_seconds(s.timer.recompute_time(s.tokens)),
+        f"≤ {format_seconds(s.timer.recompute_time(s.tokens))}",
     )
 
 
@@ -223,11 +232,11 @@ def _time(s: Subject) -> Iterator[Line]:
     yield _without_cache()
     size = s.cost.sequence_bytes_at(s.tokens)
     links = [get_link(name) for name in LINKS]
-    names = ", ".join(link.name for link in links)
-    times = ", ".join(
-        format_seconds(transfer_time(size, link, efficiency=s.timer.efficiency)) for link in links
+    times = (
+        f"{link.name}: {format_seconds(transfer_time(size, link, efficiency=s.timer.efficiency))}"
+        for link in links
     )
-    yield Line("Move one sequence", f"{names}; pays if it is below prefill", 19, times)
+    yield Line("Move one sequence", f"{'; '.join(times)}. Pays if below prefill", 19)
 
 
 def _without_cache() -> Line:

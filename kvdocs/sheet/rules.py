@@ -19,12 +19,13 @@ DIAGNOSIS: Final = (
     Line("GPU full, usage 0", "healthy: claimed at start, not yet used", 1),
     Line("Cache full, queue", "memory: shorter context, fp8, more GPUs", 17),
     Line("Cache half empty, queue", "compute, or a limit: `--max-num-seqs`", 17),
-    Line("Preemptions, steadily", "the cache is too small for the load", 16),
-    Line("Hit rate 0", "something changes at the front of the prompt", 15),
+    Line("Cache full, nobody waits", "healthy: the pool is for that", 17),
+    Line("Preemptions, steadily", "more cache, or fewer at once", 16),
+    Line("Hit rate 0", "front of the prompt changes, or shares no full block", 15),
     Line("Refuses to start", "one request of `--max-model-len` does not fit", 7),
 )
 RULES: Final = (
-    Line("1 GiB", "`nvidia-smi` and logs say GiB, makers GB", 1, f"{GIB / GB:.3f} GB"),
+    Line("1 GiB", "`nvidia-smi`: MiB, vLLM's log: GiB, makers: GB", 1, f"{GIB / GB:.3f} GB"),
     Line("Twice the context", "half the sequences, on any GPU", 9),
     Line("Size for the longest requests", "you accept; the average is a good day", 11),
     Line("Half the bytes per token", "twice the sequences, and the next bottleneck", 18),
