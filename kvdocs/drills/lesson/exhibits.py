@@ -468,7 +468,8 @@ def tokens_found(shared, block_size):
 PREFIX: Final = Exhibit(
     id="bug-part-of-a-block",
     title="A shared beginning shorter than a block",
-    story="A forecast of the prefix cache's hits, for prompts that go on after what they share.",
+    story="A forecast of the prefix cache's hits, for prompts that go on after what they share. "
+    "Blocks are not always of 16 tokens: some hybrid models have blocks of 784.",
     function="tokens_found",
     unit="tokens",
     wrong=_PREFIX_WRONG,
