@@ -200,7 +200,7 @@ def _blocks(s: Subject) -> Iterator[Line]:
     )
     yield Line(
         "Pool full",
-        "the request admitted last is preempted, and recomputed",
+        "the last admitted is preempted, and recomputed but for cached blocks",
         16,
         f"≤ {format_seconds(s.timer.recompute_time(s.tokens))}",
     )

@@ -20,7 +20,7 @@ DIAGNOSIS: Final = (
     Line("Cache full, queue", "memory: shorter context, fp8, more GPUs", 17),
     Line("Cache half empty, queue", "compute, or a limit: `--max-num-seqs`", 17),
     Line("Cache full, nobody waits", "healthy: the pool is for that", 17),
-    Line("Preemptions, steadily", "more cache, or fewer at once", 16),
+    Line("Preemptions, steadily", "more cache, or a lower `--max-num-seqs`", 16),
     Line("Hit rate 0", "front of the prompt changes, or shares no full block", 15),
     Line("Refuses to start", "one request of `--max-model-len` does not fit", 7),
 )

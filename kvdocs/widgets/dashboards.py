@@ -204,7 +204,7 @@ def _panel(each: Dashboard, top: int, *, tells: bool) -> Element:
 def _seen(each: Dashboard) -> str:
     """What its users see."""
     first, gap = format_seconds(each.ttft_s), format_seconds(each.itl_s)
-    return f"Its users see: TTFT {first}, ITL {gap} (means)."
+    return f"Users see, on average: TTFT {first}, ITL {gap}"
 
 
 def _words(each: Dashboard) -> str:
