@@ -78,3 +78,10 @@ def test_without_scripts_step_1_is_offered_too(browser: Browser, site: SiteServe
         page = still.new_page()
         page.goto(site.url + "completion/")
         expect(page.get_by_role("link", name="Start with step 1: ")).to_be_visible()
+
+
+@pytest.mark.browser
+def test_the_last_step_leads_to_what_was_learned(page: Page, site: SiteServer):
+    page.goto(site.url + "lessons/part-7/21-playground/")
+    page.locator(".kv-next-link").click()
+    expect(page).to_have_url(site.url + "completion/")
