@@ -76,8 +76,9 @@ def _misconceptions(p: FewerHeads) -> Iterator[Misconception]:
     yield Misconception(
         "divided what cannot be divided",
         p.undivided,
-        "By the formula alone. But each of the four GPUs computes its own query heads and needs a "
-        "KV head for them, so what there are fewer of than GPUs is held more than once.",
+        "That is by the formula alone. But a KV head is never cut: each of the four GPUs keeps a "
+        "whole one for its query heads, so with fewer heads than GPUs some are kept more than "
+        "once.",
     )
     yield Misconception(
         "the cache does not depend on it",
@@ -93,10 +94,11 @@ def _misconceptions(p: FewerHeads) -> Iterator[Misconception]:
 
 def _solution(p: FewerHeads) -> tuple[str | Element, ...]:
     conversation = CONVERSATION_TOKENS * p.token_bytes_per_gpu
-    whole = "" if p.num_kv_heads >= TP_SIZE else ", for none can hold less than one"
+    heads = f"{p.heads_per_gpu} KV head{'s' if p.heads_per_gpu > 1 else ''}"
+    whole = "" if p.num_kv_heads >= TP_SIZE else "; it cannot hold less"
     return (
         working(
-            (f"{p.heads_per_gpu}", f"KV heads on each GPU{whole}"),
+            (heads, f"on each GPU{whole}"),
             (f"{p.token_bytes_per_gpu / KIB:g} KiB", "of a token on each GPU"),
             (format_bytes(conversation, "GB"), f"of {CONVERSATION_TOKENS:,} tokens"),
             (
@@ -108,8 +110,8 @@ def _solution(p: FewerHeads) -> tuple[str | Element, ...]:
             ),
         ),
         (
-            "Below as many KV heads as GPUs, fewer heads save nothing more: tensor parallelism "
-            "has divided the cache as far as it can."
+            "With fewer KV heads than GPUs nothing more is saved: each GPU keeps a whole head, "
+            "several the same one."
         ),
     )
 
