@@ -201,7 +201,7 @@ def _axes(first: Curve, second: Curve) -> dict[str, Any]:
         "y": {
             "field": "requests",
             "type": "quantitative",
-            "title": "requests at once, by the log",
+            "title": "requests at once",
             "scale": {"type": "log", "domain": [_LEAST_REQUESTS, most]},
             "axis": {"format": ",d", "values": [1, 10, 100, 1000, 10_000], "titlePadding": 4},
         },
@@ -329,7 +329,8 @@ def _picture(first: Curve, second: Curve, tokens: int) -> Element:
         class_="kv-series",
     )
     note = (
-        "Both axes are logarithmic; the upright line is the length chosen below. A curve ends "
+        "Requests as vLLM's start-up log counts them. Both axes are logarithmic; the upright line "
+        "is the length chosen below. A curve ends "
         "where one request no longer fits, or at the model's own limit."
     )
     notes = (h("p", text, class_="kv-note") for text in (note, *_text_parts(first, second)))
@@ -405,24 +406,20 @@ def _in_flight(drawn: Curve) -> str:
     if not get_model(drawn.setup.model).model.group(LayerKind.SLIDING):
         return ""
     return (
-        " It bends past 16,384 tokens, not past its window: this is the start-up log's count, and"
-        f" that includes tokens in flight, two batches of {DEFAULT_MAX_NUM_BATCHED_TOKENS:,}."
-        " Once its prompt is computed a request gives them back, so more run at once."
+        f" The bend comes past {2 * DEFAULT_MAX_NUM_BATCHED_TOKENS:,} tokens, not past the window:"
+        " vLLM's start-up log counts two batches that may be in flight as well."
     )
 
 
 def _caption(first: Curve, second: Curve) -> str:
     bent = [drawn for drawn in (first, second) if _bends(drawn)]
-    straight = (
-        "Notice the straight line: twice the length, half the requests, for each request reserves "
-        "its whole length when you size for the worst case. "
-    )
+    straight = "Notice the straight line: twice the length, half the requests. "
     if not bent:
         return straight + "The memory moves the line up and down; nothing but the layers bends it."
     who = " and ".join(drawn.setup.letter for drawn in bent)
     verb = "bend" if len(bent) > 1 else "bends"
     return (
-        f"{straight}{who} {verb}: some of its layers keep only a window or a state of fixed size."
+        f"{straight}{who} {verb}: some layers keep only the last tokens, or a state of fixed size."
         + _in_flight(bent[0])
     )
 

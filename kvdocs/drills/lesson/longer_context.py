@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from kvdocs.drills.drill import Drill, Misconception
@@ -41,7 +42,7 @@ def _draw(rng: random.Random) -> LongerContext:
 def _question(p: LongerContext) -> str:
     return (
         f"The lesson's pool takes {p.sequences(_BEFORE)} sequences of {_BEFORE:,} tokens. The "
-        f"plug-in now sends {p.tokens:,}. How many at once?"
+        f"plug-in now sends {p.tokens:,} tokens each time. How many sequences fit at once?"
     )
 
 
@@ -65,10 +66,11 @@ def _misconceptions(p: LongerContext) -> Iterator[Misconception]:
 
 
 def _solution(p: LongerContext) -> tuple[str | Element, ...]:
-    pool = size_lesson().pool_tokens
+    pool, left = size_lesson().pool_tokens, Fraction(_BEFORE, p.tokens)
+    share = "half" if left == Fraction(1, 2) else f"{left} of"
     return (
         working((f"{pool:,} / {p.tokens:,} = {p.fit} sequences", "rounded down")),
-        f"{p.tokens / _BEFORE:g} times the context leaves one in {p.tokens / _BEFORE:g}.",
+        f"{float(1 / left):g} times the context leaves {share} the sequences.",
     )
 
 
