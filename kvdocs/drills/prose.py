@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,6 +44,23 @@ def working(*lines: tuple[str, str]) -> Element:
 def file(name: str, content: Mapping[str, Any]) -> Element:
     """Return a JSON file to be read, such as a part of a `config.json`."""
     return _figure(name, json.dumps(content, indent=2))
+
+
+def fields(name: str, config: Mapping[str, Any]) -> Element:
+    """Return some fields of a config, one a line; of a list the entries of each kind are counted.
+
+    Examples:
+        >>> print(fields("config", {"head_dim": 64, "layer_types": ["full", "full", "sliding"]}))
+        <figure class="kv-file"><figcaption>config</figcaption>...head_dim: 64
+        layer_types: 2 × full, 1 × sliding...
+    """
+    return _figure(name, "\n".join(f"{field}: {_told(value)}" for field, value in config.items()))
+
+
+def _told(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    return ", ".join(f"{count} × {kind}" for kind, count in Counter(value).items())
 
 
 def log(name: str, lines: Iterable[str]) -> Element:

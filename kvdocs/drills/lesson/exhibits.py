@@ -103,8 +103,9 @@ LATENT: Final = Exhibit(
     source=Source(
         "LMCache #715",
         "https://github.com/LMCache/LMCache/pull/715",
-        "A calculator was given the factor for a model that it then was wrong for, and had it "
-        "taken out again:",
+        "A mend for Qwen3 gave DeepSeek V3 the factor 2 and dropped its rotary part. Six days "
+        "later the calculator was put back to layers × (latent + rotary part), 70,272 bytes a "
+        "token:",
     ),
 )
 
@@ -285,6 +286,12 @@ class Length:
     model: str
     tokens: int
 
+    @property
+    def name(self) -> str:
+        """Both in words."""
+        noun = "token" if self.tokens == 1 else "tokens"
+        return f"{_name(get_model(self.model))} at {self.tokens:,} {noun}"
+
 
 _PLAIN: Final = (
     Length("meta-llama/Llama-3.1-8B", CONTEXT),
@@ -296,7 +303,7 @@ _PLAIN: Final = (
 def _window_case(length: Length) -> CodeCase:
     entry, tokens = get_model(length.model), length.tokens
     expected = kv_cost(entry.model).bytes_at(tokens)
-    return CodeCase(f"{_name(entry)} at {tokens:,} tokens", (_layers(entry), tokens), expected)
+    return CodeCase(length.name, (_layers(entry), tokens), expected)
 
 
 def _window_code(body: str) -> str:
@@ -399,7 +406,7 @@ def _unit_case(length: Length) -> CodeCase:
     entry = get_model(length.model)
     token = kv_cost(entry.model).bytes_per_token
     return CodeCase(
-        f"{_name(entry)} at {length.tokens:,} tokens",
+        length.name,
         (token, length.tokens),
         round(token * length.tokens / GB, 2),
     )

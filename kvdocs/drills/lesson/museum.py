@@ -13,6 +13,7 @@ from typing import Any
 
 from kvdocs.drills.drill import Drill, Misconception
 from kvdocs.drills.kinds import Code, CodeCase
+from kvdocs.drills.prose import fields
 from kvdocs.drills.run_code import run_code
 from kvdocs.html import Element, h
 
@@ -125,6 +126,11 @@ def museum_drill(exhibit: Exhibit) -> Drill[Visit]:
     def cases(p: Visit) -> tuple[CodeCase, ...]:
         return exhibit.case(p.harmless), exhibit.case(p.exposing)
 
+    def given(p: Visit) -> tuple[Element, ...]:
+        case = exhibit.case(p.exposing)
+        configs = (each for each in case.arguments if isinstance(each, dict))
+        return tuple(fields(f"config for {case.name}", each) for each in configs)
+
     def question(p: Visit) -> str:
         right, wrong = (case.name for case in cases(p))
         return f"{exhibit.story} It is right for {right}, and wrong for {wrong}. Mend it."
@@ -146,6 +152,7 @@ def museum_drill(exhibit: Exhibit) -> Drill[Visit]:
         answer=lambda _: exhibit.right,
         misconceptions=misconceptions,
         hints=lambda _: exhibit.hints,
+        given=given,
         solution=lambda _: (
             exhibit.why,
             h("pre", h("code", exhibit.right), class_="kv-python", tabindex=0),
