@@ -16,7 +16,7 @@ from kvdocs.widgets import block_map, length_tail, load_run, preemption, prefix_
 from kvdocs.widgets import recompute as recompute_module
 from kvdocs.widgets.browser import update
 from kvdocs.widgets.controls import Range, Steps
-from kvdocs.widgets.decode_reads import OUTPUT_TOKENS
+from kvdocs.widgets.decode_reads import DECODE_PASSES
 from kvdocs.widgets.engine_run import EngineRun
 from kvdocs.widgets.frame import element
 from kvdocs.widgets.memory import MemoryKind
@@ -129,13 +129,13 @@ class TestDecodeReads:
     def test_the_reads_so_far_are_the_sum_of_the_steps(self):
         reads = [
             int(figure("decode-reads", "kv_read_bytes", step=str(step)).replace(",", ""))
-            for step in range(OUTPUT_TOKENS + 1)
+            for step in range(DECODE_PASSES + 1)
         ]
-        shown = figure("decode-reads", "kv_read_so_far", step=str(OUTPUT_TOKENS))
+        shown = figure("decode-reads", "kv_read_so_far", step=str(DECODE_PASSES))
         assert shown == f"{sum(reads) / 1e6:.1f}"
 
     def test_read_written_and_later_columns_fill_the_picture(self):
-        for step in range(OUTPUT_TOKENS + 1):
+        for step in range(DECODE_PASSES + 1):
             picture = str(get_widget("decode-reads").view(step=str(step)).picture)
             columns = re.findall(r'<rect x="([\d.]+)" y="0" width="([\d.]+)"', picture)
             assert sum(float(width) for _, width in columns) == pytest.approx(960, abs=0.1)

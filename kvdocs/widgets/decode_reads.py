@@ -16,8 +16,8 @@ from kvdocs.widgets.timeline import Timeline
 from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
-OUTPUT_TOKENS: Final = 48
-"""Tokens the picture decodes."""
+DECODE_PASSES: Final = 47
+"""Passes after the prefill: for an answer of 48 tokens, whose last one is never fed."""
 LONG: Final = 8192
 """A context at which the reads are felt."""
 _WIDTH: Final = 960
@@ -26,10 +26,10 @@ _HEIGHT: Final = 260
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One step of a single request.
+    """One pass of a single request.
 
     Attributes:
-        step: 0 is the prefill; step n computes output token n.
+        step: 0 is the prefill; pass n takes in output token n and puts out the next.
         prompt: Tokens of the prompt.
         num_layers: Layers of the model.
         bytes_per_token: Bytes of keys and values a token, all layers.
@@ -42,27 +42,27 @@ class Moment:
 
     @property
     def stored_before(self) -> int:
-        """Tokens whose keys and values were stored when the step began."""
+        """Tokens whose keys and values were stored when the pass began."""
         return self.prompt + self.step - 1 if self.step else 0
 
     @property
     def computed(self) -> int:
-        """Tokens the step computes, and stores."""
+        """Tokens the pass takes in, and stores."""
         return 1 if self.step else self.prompt
 
     @property
     def read_bytes(self) -> int:
-        """Stored bytes that the step reads."""
+        """Stored bytes that the pass reads."""
         return self.stored_before * self.bytes_per_token
 
     @property
     def written_bytes(self) -> int:
-        """Bytes the step adds to the cache."""
+        """Bytes the pass adds to the cache."""
         return self.computed * self.bytes_per_token
 
     @property
     def read_so_far_bytes(self) -> int:
-        """Stored bytes read by this step and all before it."""
+        """Stored bytes read by this pass and all before it."""
         tokens = self.step * (self.prompt - 1) + self.step * (self.step + 1) // 2
         return tokens * self.bytes_per_token
 
@@ -74,10 +74,10 @@ def _shape(model: str) -> tuple[int, int]:
 
 
 def moment(*, step: int, prompt: int, model: str = LESSON.model) -> Moment:
-    """Return a step of a single request.
+    """Return a pass of a single request.
 
     Args:
-        step: 0 is the prefill; step n computes output token n.
+        step: 0 is the prefill; pass n takes in output token n and puts out the next.
         prompt: Tokens of the prompt.
         model: Catalogue id.
 
@@ -111,10 +111,10 @@ def _lines(total: int, layers: int) -> Element:
 
 
 def _grid(now: Moment) -> Element:
-    total, layers = now.prompt + OUTPUT_TOKENS, now.num_layers
+    total, layers = now.prompt + DECODE_PASSES, now.num_layers
     stored, last = now.stored_before, now.stored_before + now.computed
     words = (
-        f"{layers} layers by {total} positions. This step reads {stored} stored positions in every "
+        f"{layers} layers by {total} positions. This pass reads {stored} stored positions in every "
         f"layer and writes {now.computed}."
     )
     return svg(
@@ -149,7 +149,7 @@ def _picture(now: Moment) -> Element:
         h(
             "p",
             h("span", f"Left of the line: the prompt, {now.prompt} tokens"),
-            h("b", f"right of it: the output, {now.step} of {OUTPUT_TOKENS}"),
+            h("b", f"right of it: the answer, {now.step} of it taken in"),
             class_="kv-strip-name",
         ),
         _grid(now),
@@ -160,8 +160,8 @@ def _picture(now: Moment) -> Element:
         ),
         h(
             "ul",
-            _sample("read", f"read in this step: {now.stored_before} tokens"),
-            _sample("written", f"written in this step: {written}"),
+            _sample("read", f"read in this pass: {now.stored_before} tokens"),
+            _sample("written", f"added in this pass: {written}"),
             _sample("later", "not yet there"),
             class_="kv-key",
         ),
@@ -174,41 +174,42 @@ def _figures(now: Moment) -> tuple[Figure, ...]:
     return (
         Figure(
             "kv_read_bytes",
-            "Read from the cache in this step",
+            "Read from the cache in this pass",
             f"{now.read_bytes:,}",
             "B",
             f"{now.stored_before:,} tokens × {each}",
         ),
         Figure(
             "kv_written_bytes",
-            "Written to it in this step",
+            "Added to it in this pass",
             f"{now.written_bytes:,}",
             "B",
             f"{now.computed:,} {'token' if now.computed == 1 else 'tokens'} × {each}",
         ),
         Figure(
             "kv_read_so_far",
-            "Read by all steps so far",
+            "Read by all passes so far",
             format_number(now.read_so_far_bytes / MB, 1),
             "MB",
-            "each step reads one token more than the last",
+            "each pass reads one token more than the last",
         ),
     )
 
 
 def _table(now: Moment) -> Table:
     return Table(
-        ("Step", "Reads, tokens", "Reads, B", "Writes, B"),
+        ("Goes in", "Comes out", "Reads, tokens", "Reads, B", "Adds, B"),
         tuple(
             (
-                f"token {each.step}" if each.step else "prefill",
+                f"token {each.step}" if each.step else "the prompt",
+                f"token {each.step + 1}",
                 f"{each.stored_before:,}",
                 f"{each.read_bytes:,}",
                 f"{each.written_bytes:,}",
             )
             for each in (
                 Moment(step, now.prompt, now.num_layers, now.bytes_per_token)
-                for step in range(OUTPUT_TOKENS + 1)
+                for step in range(DECODE_PASSES + 1)
             )
         ),
     )
@@ -216,18 +217,21 @@ def _table(now: Moment) -> Table:
 
 def _title(now: Moment) -> str:
     if now.step == 0:
-        return f"The prompt is computed at once: {now.prompt} tokens are written, none is read"
+        return (
+            f"The prompt goes in at once: {now.prompt} tokens are added, none is read, and token 1"
+            " of the answer comes out"
+        )
     return (
-        f"Output token {now.step} reads the keys and values of all {now.stored_before}"
-        " tokens before it, and adds its own"
+        f"Token {now.step} of the answer goes in and reads the keys and values of all"
+        f" {now.stored_before} before it; token {now.step + 1} comes out"
     )
 
 
 def draw(*, step: int, prompt: int, model: str) -> View:
-    """Draw one step of decoding a single request.
+    """Draw one pass of a single request.
 
     Args:
-        step: 0 is the prefill; step n computes output token n.
+        step: 0 is the prefill; pass n takes in output token n and puts out the next.
         prompt: Tokens of the prompt.
         model: Catalogue id.
     """
@@ -247,7 +251,7 @@ def draw(*, step: int, prompt: int, model: str) -> View:
             "from kvdocs.widgets.decode_reads import moment\n\n"
             f"print(moment(step={step}, prompt={prompt}, model={model!r}).read_bytes)"
         ),
-        announce=f"Step {step}: {now.stored_before} tokens read, {now.computed} written.",
+        announce=f"Pass {step}: {now.stored_before} tokens read, {now.computed} added.",
     )
 
 
@@ -255,7 +259,11 @@ DECODE_READS: Final = Widget(
     name="decode-reads",
     controls=(
         Timeline(
-            name="step", label="Output token", maximum=OUTPUT_TOKENS, default="20", interval_ms=350
+            name="step",
+            label="Pass (0 is the prefill)",
+            maximum=DECODE_PASSES,
+            default="20",
+            interval_ms=350,
         ),
         Steps("prompt", "Prompt", (8, 16, 24, 48, 96), "24", unit="tokens"),
         Choice(

@@ -105,18 +105,18 @@ def test_only_one_update_is_ever_under_way(page: Page, site: SiteServer):
 
 def test_the_buttons_step_and_playing_ends_at_the_end(page: Page, site: SiteServer):
     widget = open_widget(page, site, "decode-reads")
-    go_to(widget, 46)
+    go_to(widget, 45)
     button(widget, "forward").click()
-    figure_is(widget, "kv_read_bytes", step="47")
-    button(widget, "back").click()
     figure_is(widget, "kv_read_bytes", step="46")
+    button(widget, "back").click()
+    figure_is(widget, "kv_read_bytes", step="45")
     button(widget, "play").click()
-    wait_until_past(page, widget, 47)
+    wait_until_past(page, widget, 46)
     is_playing(widget, playing=False)
-    figure_is(widget, "kv_read_bytes", step="48")
+    figure_is(widget, "kv_read_bytes", step="47")
     button(widget, "play").click()  # from the start again
     is_playing(widget, playing=True)
-    expect(slider(widget)).not_to_have_value("48")
+    expect(slider(widget)).not_to_have_value("47")
     button(widget, "play").click()
 
 

@@ -1,4 +1,4 @@
-"""Step 2: what one decode step reads from the cache."""
+"""Step 2: what one decode pass reads from the cache."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NextToken:
 
     @property
     def step(self) -> Moment:
-        """The step that makes the next token; it is fed the last one written."""
+        """The pass that puts out the next token; it takes in the last one written."""
         return moment(step=self.written, prompt=self.prompt)
 
     @property
@@ -63,7 +63,8 @@ def _question(p: NextToken) -> str:
     return (
         f"Llama 3.1 8B keeps {p.step.bytes_per_token:,} bytes of keys and values a token, over all "
         f"its {p.layers.count} layers. After a prompt of {p.prompt:,} tokens it has written "
-        f"{p.written:,}. How much of the cache does it read to write the next one?"
+        f"{p.written:,}. The last of them, token {p.tokens:,} of all, now goes in; its own keys "
+        "and values are only being computed. How much does this pass read from the cache?"
     )
 
 
@@ -82,7 +83,7 @@ def _misconceptions(p: NextToken) -> Iterator[Misconception]:
     yield Misconception(
         "only the answer",
         p.read_of(p.written),
-        "That is the answer alone. The prompt is never finished with: every step reads it again.",
+        "That is the answer alone. The prompt is never finished with: every pass reads it again.",
     )
     yield Misconception(
         "one layer",
@@ -106,9 +107,9 @@ def _misconceptions(p: NextToken) -> Iterator[Misconception]:
         "That is with the query heads. A query is used once and is never kept.",
     )
     yield Misconception(
-        "all steps so far",
+        "all passes so far",
         p.step.read_so_far_bytes,
-        "That is what all steps of the answer have read, one after the other. Asked is one step.",
+        "That is what all passes of the answer have read, one after the other. Asked is one pass.",
     )
 
 
@@ -117,7 +118,7 @@ def _hints(p: NextToken) -> tuple[str, ...]:
         "Which tokens does the next one attend to?",
         (
             f"All {p.tokens:,} so far. The newest one's keys and values are computed in this very "
-            f"step; those of the others are read, {p.step.bytes_per_token:,} bytes each."
+            f"pass; those of the others are read, {p.step.bytes_per_token:,} bytes each."
         ),
         "1 MB is 1,000,000 bytes.",
     )
@@ -130,7 +131,7 @@ def _solution(p: NextToken) -> tuple[str | Element, ...]:
         working(
             (
                 f"{p.prompt:,} + {p.written:,} − 1 = {step.stored_before:,}",
-                "tokens in the cache; the last one is computed in this very step",
+                "tokens in the cache; the last one is computed in this very pass",
             ),
             (
                 f"× {step.bytes_per_token:,} B = {format_bytes(step.read_bytes, 'MB')}",
