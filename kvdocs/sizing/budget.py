@@ -82,23 +82,23 @@ class Budget:
             ...     print(line)
                   72 GB  0.9 of 80 GB
             -  16.06 GB  weights
-            -    1.5 GB  activation peak
+            -    1.5 GB  workspace
             -      1 GB  CUDA context
-            =  53.44 GB  KV cache
+            =  53.44 GB  KV pool
         """
         if self.kv_cache_memory_bytes is not None:
             pool = format_bytes(self.kv_bytes, unit)
-            return (f"= {pool:>9}  KV cache, set by --kv-cache-memory-bytes",)
+            return (f"= {pool:>9}  KV pool, set by --kv-cache-memory-bytes",)
         total = format_bytes(self.total_bytes, unit)
         terms = [
             (" ", self.requested_bytes, f"{self.utilization:g} of {total}"),
             ("-", self.weights_bytes, "weights"),
-            ("-", self.activation_bytes, "activation peak"),
+            ("-", self.activation_bytes, "workspace"),
             ("-", self.non_torch_bytes, "CUDA context"),
         ]
         if self.cuda_graph_bytes:
             terms.append(("-", self.cuda_graph_bytes, "CUDA graphs and buffers"))
-        terms.append(("=", self.kv_bytes, "KV cache"))
+        terms.append(("=", self.kv_bytes, "KV pool"))
         return tuple(f"{sign} {format_bytes(size, unit):>9}  {name}" for sign, size, name in terms)
 
 
