@@ -149,7 +149,7 @@ def _picture(now: Moment) -> Element:
         h(
             "p",
             h("span", f"Left of the line: the prompt, {now.prompt} tokens"),
-            h("b", f"right of it: the answer, {now.step} of it taken in"),
+            h("b", f"right of it: the answer, {now.step} so far"),
             class_="kv-strip-name",
         ),
         _grid(now),
