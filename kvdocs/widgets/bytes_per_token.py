@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvdocs.catalog import get_model, model_ids
+from kvdocs.catalog import CatalogModel, get_model, models
 from kvdocs.errors import ConfigError, FlagError, ParameterError
 from kvdocs.html import Element, h
 from kvdocs.model import KVCost, LayerGroup, LayerKind, Model, kv_cost, parse_config
@@ -23,40 +23,29 @@ CACHE_DTYPES: Final = (
 )
 
 
-def _factor(value: str, word: str) -> Element:
-    return h("span", h("b", value), h("small", word), class_="kv-factor")
+def _term(sign: str, value: str, word: str) -> Element:
+    """Return a factor with the sign before it, which stays with it where the line breaks."""
+    factor = h("span", h("b", value), h("small", word), class_="kv-factor")
+    return h("span", h("span", sign, class_="kv-operator"), factor, class_="kv-term")
 
 
-def _operator(sign: str) -> Element:
-    return h("span", sign, class_="kv-operator")
+def _heads_factors(group: LayerGroup) -> tuple[tuple[str, str], ...]:
+    alike = group.head_size_v == group.head_size
+    both = f"({group.head_size} + {group.head_size_v})"
+    return (
+        *([("2", "key and value")] if alike else []),
+        (str(group.count), "layer" if group.count == 1 else "layers"),
+        (str(group.num_kv_heads), "KV head" if group.num_kv_heads == 1 else "KV heads"),
+        (str(group.head_size), "head dim") if alike else (both, "key + value width"),
+    )
 
 
-def _heads_factors(group: LayerGroup, cost: KVCost) -> list[Element]:
-    size = f"{group.head_size}"
-    if group.head_size_v != group.head_size:
-        head = [_factor(f"({group.head_size} + {group.head_size_v})", "key + value width")]
-    else:
-        head = [_factor("2", "key and value"), _operator("×"), _factor(size, "head dim")]
-    return [
-        *head,
-        _operator("×"),
-        _factor(str(group.count), "layer" if group.count == 1 else "layers"),
-        _operator("×"),
-        _factor(str(group.num_kv_heads), "KV head" if group.num_kv_heads == 1 else "KV heads"),
-        _operator("×"),
-        _factor(format_number(cost.element_bytes, 4), "bytes a value"),
-    ]
-
-
-def _latent_factors(group: LayerGroup, cost: KVCost) -> list[Element]:
+def _latent_factors(group: LayerGroup) -> tuple[tuple[str, str], ...]:
     nope = group.head_size - group.rope_head_size
-    return [
-        _factor(f"({nope} + {group.rope_head_size})", "latent + rope width"),
-        _operator("×"),
-        _factor(str(group.count), "layers"),
-        _operator("×"),
-        _factor(format_number(cost.element_bytes, 4), "bytes a value"),
-    ]
+    return (
+        (str(group.count), "layers"),
+        (f"({nope} + {group.rope_head_size})", "latent + rope width"),
+    )
 
 
 def _group_bytes(group: LayerGroup, cost: KVCost) -> int:
@@ -78,17 +67,15 @@ def _equation(group: LayerGroup, cost: KVCost) -> Element | None:
     if total == 0:
         return None
     latent = group.kind is LayerKind.LATENT
-    factors = _latent_factors(group, cost) if latent else _heads_factors(group, cost)
+    factors = (
+        *(_latent_factors(group) if latent else _heads_factors(group)),
+        (format_number(cost.element_bytes, 4), "bytes a value"),
+    )
+    terms = [_term("×" if place else "", *factor) for place, factor in enumerate(factors)]
     extra = total - _values_bytes(group, cost)
     if extra > 0:
-        factors += [_operator("+"), _factor(f"{extra:,.0f} B", _extra(group))]
-    return h(
-        "div",
-        *factors,
-        _operator("="),
-        _factor(f"{total:,} B", describe(group)),
-        class_="kv-equation",
-    )
+        terms.append(_term("+", f"{extra:,.0f} B", _extra(group)))
+    return h("div", *terms, _term("=", f"{total:,} B", describe(group)), class_="kv-equation")
 
 
 def _picture(model: Model, cost: KVCost) -> Element:
@@ -160,6 +147,10 @@ def _table(model: Model, cost: KVCost) -> Table:
         for group in model.layers
     )
     return Table(("Layers", "KV heads", "Head dim", "Bytes per token"), rows)
+
+
+def _billions(entry: CatalogModel) -> str:
+    return f"{entry.num_parameters / 1e9:.3g} billion"
 
 
 def _read_model(model: str, config: str) -> Model:
@@ -249,8 +240,8 @@ BYTES_PER_TOKEN: Final = Widget(
     controls=(
         Choice(
             "model",
-            "Model",
-            tuple((name, name) for name in model_ids()),
+            "Model and its parameters",
+            tuple((entry.id, f"{entry.id}: {_billions(entry)}") for entry in models()),
             "meta-llama/Llama-3.1-8B",
         ),
         Choice("kv_cache_dtype", "KV cache dtype", CACHE_DTYPES, "auto"),

@@ -58,10 +58,15 @@ def _draw(rng: random.Random) -> ModelRatio:
             return drawn
 
 
+def _billions(model: PlainModel) -> str:
+    return f"{model.entry.num_parameters / 1e9:.3g} billion"
+
+
 def _question(p: ModelRatio) -> str:
     return (
-        f"{p.large.name} has {format_number(p.parameters, 1)} times the parameters of "
-        f"{p.small.name}. How many times the KV bytes per token?"
+        f"{p.large.name} has {_billions(p.large)} parameters, {p.small.name} "
+        f"{_billions(p.small)}: {format_number(p.parameters, 1)} times as many. How many times the "
+        "KV bytes per token?"
     )
 
 

@@ -72,9 +72,9 @@ def _draw(rng: random.Random) -> SmallerCache:
 
 def _question(p: SmallerCache) -> str:
     return (
-        f"In the picture above, find a model with more parameters than {p.name} whose token "
-        f"takes less than the {format_bytes(_bytes(p.entry), 'KiB')} that {p.name} takes. Leave "
-        "the KV cache dtype at auto."
+        f"{p.name} has {_size(p.entry)}, and its token takes "
+        f"{format_bytes(_bytes(p.entry), 'KiB')}. In the picture above, find a model with more "
+        "parameters whose token takes less. Leave the KV cache dtype at auto."
     )
 
 

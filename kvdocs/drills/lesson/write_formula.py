@@ -1,4 +1,4 @@
-"""Step 4: the formula as a function, and the two lines that calculators have got wrong.
+"""Step 4: the formula as a function, and the two factors that calculators have got wrong.
 
 The function to mend takes query heads, and hidden size over query heads as the head dim. Both have
 been reported of published calculators; the second as LMCache issue 688.
@@ -104,7 +104,8 @@ def _misconceptions(p: Formula) -> Iterator[Misconception]:
 
 def _hints(_: Formula) -> tuple[str, ...]:
     return (
-        "Two of the five lines are wrong. The formula in the last one needs KV heads.",
+        "Two factors of the product are wrong. It needs KV heads, and the head dim that the file "
+        "names.",
         'A field that may be missing is read with `config.get("head_dim", …)`.',
         "Without `num_key_value_heads`, there are as many KV heads as query heads.",
     )
