@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvdocs.catalog import CatalogModel, get_model, models
+from kvdocs.catalog import get_model, models
 from kvdocs.errors import ConfigError, FlagError, ParameterError
 from kvdocs.html import Element, h
 from kvdocs.model import KVCost, LayerGroup, LayerKind, Model, kv_cost, parse_config
@@ -26,7 +26,7 @@ CACHE_DTYPES: Final = (
 def _term(sign: str, value: str, word: str) -> Element:
     """Return a factor with the sign before it, which stays with it where the line breaks."""
     factor = h("span", h("b", value), h("small", word), class_="kv-factor")
-    return h("span", h("span", sign, class_="kv-operator"), factor, class_="kv-term")
+    return h("span", h("span", sign, class_="kv-operator"), factor, class_="kv-equation-term")
 
 
 def _heads_factors(group: LayerGroup) -> tuple[tuple[str, str], ...]:
@@ -149,10 +149,6 @@ def _table(model: Model, cost: KVCost) -> Table:
     return Table(("Layers", "KV heads", "Head dim", "Bytes per token"), rows)
 
 
-def _billions(entry: CatalogModel) -> str:
-    return f"{entry.num_parameters / 1e9:.3g} billion"
-
-
 def _read_model(model: str, config: str) -> Model:
     if not config.strip():
         return get_model(model).model
@@ -241,7 +237,9 @@ BYTES_PER_TOKEN: Final = Widget(
         Choice(
             "model",
             "Model and its parameters",
-            tuple((entry.id, f"{entry.id}: {_billions(entry)}") for entry in models()),
+            tuple(
+                (entry.id, f"{entry.id}, {entry.num_parameters / 1e9:.3g}B") for entry in models()
+            ),
             "meta-llama/Llama-3.1-8B",
         ),
         Choice("kv_cache_dtype", "KV cache dtype", CACHE_DTYPES, "auto"),

@@ -14,6 +14,7 @@ from kvdocs.smaller_cache import BeforeAfter, CacheState, Demand, Limit, before_
 from kvdocs.timing import Bound
 from kvdocs.units import GB, KIB, format_number
 from kvdocs.widgets.controls import Choice, Steps
+from kvdocs.widgets.memory import bar_label
 from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
@@ -125,7 +126,7 @@ def _parts(parts: Mapping[Bound, float], *, prompt: float, longest: float) -> El
                 svg("rect", width="100%", height="100%", class_=fill),
                 aria_hidden="true",
             ),
-            h("span", word, class_="kv-bar-label") if seconds / longest >= _LABELLED else None,
+            bar_label(word, seconds / longest) if seconds / longest >= _LABELLED else None,
             class_="kv-bar-part",
             style=f"width:{100 * seconds / longest:.3f}%",
         )

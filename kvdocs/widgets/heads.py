@@ -13,7 +13,7 @@ from kvdocs.model import Model, kv_cost
 from kvdocs.scenario import LESSON, size_lesson
 from kvdocs.units import GB, format_bytes, format_number
 from kvdocs.widgets.controls import Choice, Control, Steps
-from kvdocs.widgets.memory import MemoryKind
+from kvdocs.widgets.memory import MemoryKind, bar_label
 from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
@@ -41,7 +41,7 @@ _WIDTH: Final = 960
 _QUERY_HEIGHT: Final = 24
 _WIRES_HEIGHT: Final = 76
 _KV_HEIGHT: Final = 56
-_LABEL_SHARE: Final = 0.24
+_LABEL_SHARE: Final = 0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _drawing(shape: Attention) -> Element:
 
 def _part(share: float, label: str, css: str) -> Element:
     fill = svg("svg", svg("rect", width="100%", height="100%", class_=css), aria_hidden="true")
-    shown = h("span", label, class_="kv-bar-label") if share >= _LABEL_SHARE else None
+    shown = bar_label(label, share) if share >= _LABEL_SHARE else None
     return h("div", fill, shown, class_="kv-bar-part", style=f"width:{100 * share:.4f}%")
 
 
@@ -192,9 +192,9 @@ def _bar(shape: Attention, whole: Attention) -> Element:
     share = shape.bytes_per_token / whole.bytes_per_token
     kept = format_bytes(shape.bytes_per_token, "KiB")
     saved = format_bytes(whole.bytes_per_token - shape.bytes_per_token, "KiB")
-    parts = [_part(share, f"kept: {kept}", f"kv-mem kv-mem-{MemoryKind.KV_USED.value}")]
+    parts = [_part(share, kept, f"kv-mem kv-mem-{MemoryKind.KV_USED.value}")]
     if share < 1:
-        parts.append(_part(1 - share, f"MHA keeps {saved} more", "kv-saved"))
+        parts.append(_part(1 - share, f"{saved} more as MHA", "kv-saved"))
     whole_bytes = format_bytes(whole.bytes_per_token, "KiB")
     words = f"One token in all {shape.model.num_layers} layers, to scale: {kept} of {whole_bytes}."
     return h(

@@ -70,6 +70,27 @@ def swatch(kind: MemoryKind) -> Element:
     )
 
 
+_PHONE_BAR_PX: Final = 235
+"""Width of a bar on a phone, at least."""
+_CHARACTER_PX: Final = 6.2
+_PADDING_PX: Final = 8
+
+
+def bar_label(text: str, share: float) -> Element:
+    """Label a part of a bar; where it has no room on a phone, it is left out there.
+
+    Args:
+        text: The label.
+        share: The part's share of the bar.
+
+    Examples:
+        >>> print(bar_label("weights", 0.5), bar_label("weights", 0.1))
+        <span class="kv-bar-label">weights</span> <span class="kv-bar-label kv-wide">weights</span>
+    """
+    fits = len(text) * _CHARACTER_PX + _PADDING_PX <= share * _PHONE_BAR_PX
+    return h("span", text, class_="kv-bar-label" if fits else "kv-bar-label kv-wide")
+
+
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.4f}%"
 
@@ -78,7 +99,7 @@ def _bar(segments: tuple[Segment, ...], total_bytes: float) -> Element:
     parts = []
     for segment in segments:
         share = segment.num_bytes / total_bytes
-        label = h("span", segment.kind.word, class_="kv-bar-label") if share >= 0.09 else None
+        label = bar_label(segment.kind.word, share) if share >= 0.09 else None
         fill = svg(
             "svg",
             svg("rect", width="100%", height="100%", class_=f"kv-mem kv-mem-{segment.kind.value}"),

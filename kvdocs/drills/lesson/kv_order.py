@@ -88,7 +88,11 @@ def _heads(model: str) -> str:
 
 def _items(p: KvOrder) -> tuple[Option, ...]:
     return tuple(
-        Option(model, _name(model), f"{_parameters(model) / 1e9:.3g} billion parameters")
+        Option(
+            model,
+            _name(model),
+            f"{_parameters(model) / 1e9:.3g} billion parameters; {_heads(model)}",
+        )
         for model in p.models
     )
 
@@ -108,10 +112,11 @@ def _misconceptions(p: KvOrder) -> Iterator[Misconception]:
 
 
 def _hints(p: KvOrder) -> tuple[str, ...]:
-    shapes = "; ".join(f"{_name(model)}: {_heads(model)}" for model in p.models)
+    latent = any(get_model(model).model.group(LayerKind.LATENT) for model in p.models)
+    vector = "A compressed vector serves as key and value in one: without the factor 2."
     return (
-        "Parameters do not tell. Look for the number of KV heads, then for the layers.",
-        f"{shapes}.",
+        "Parameters do not tell. Multiply 2 × layers × KV heads × numbers.",
+        *([vector] if latent else []),
         f"{_name(p.by_kv[0])} belongs at the top.",
     )
 

@@ -104,8 +104,7 @@ def _misconceptions(p: Formula) -> Iterator[Misconception]:
 
 def _hints(_: Formula) -> tuple[str, ...]:
     return (
-        "Two factors of the product are wrong. It needs KV heads, and the head dim that the file "
-        "names.",
+        "Two factors of the product are wrong: the heads, and the head dim.",
         'A field that may be missing is read with `config.get("head_dim", …)`.',
         "Without `num_key_value_heads`, there are as many KV heads as query heads.",
     )
