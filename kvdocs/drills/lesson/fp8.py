@@ -104,12 +104,12 @@ class Conversation:
 
     @property
     def fp8_bytes(self) -> int:
-        """What it holds in an fp8 cache."""
+        """What it takes in an fp8 cache."""
         return self.tokens * self.model.bytes_per_token("fp8")
 
     @property
     def bf16_bytes(self) -> int:
-        """What it holds in a bf16 cache."""
+        """What it takes in a bf16 cache."""
         return self.tokens * self.model.bytes_per_token()
 
 
@@ -120,8 +120,8 @@ def _draw_conversation(rng: random.Random) -> Conversation:
 def _conversation_question(p: Conversation) -> str:
     return (
         f"One conversation of {p.tokens:,} tokens with {p.model.name}, which takes "
-        f"{format_bytes(p.model.bytes_per_token(), 'KiB')} a token in bf16. How much of an fp8 "
-        "cache does it hold?"
+        f"{format_bytes(p.model.bytes_per_token(), 'KiB')} a token in bf16. How many GB does it "
+        "take in an fp8 cache?"
     )
 
 
@@ -129,7 +129,7 @@ def _conversation_misconceptions(p: Conversation) -> Iterator[Misconception]:
     yield Misconception(
         "reckoned in bf16",
         p.bf16_bytes,
-        "That is what it holds in bf16. fp8 takes half of that a token.",
+        "That is what it takes in bf16. fp8 takes half of that a token.",
     )
     yield Misconception(
         "halved twice",
@@ -169,7 +169,7 @@ def _conversation_solution(p: Conversation) -> tuple[str | Element, ...]:
             ),
         ),
         (
-            f"In bf16 it would hold {format_bytes(p.bf16_bytes, 'GB', 3)}: the same pool takes "
+            f"In bf16 it would take {format_bytes(p.bf16_bytes, 'GB', 3)}: the same pool takes "
             "twice as many conversations in fp8."
         ),
     )
@@ -186,4 +186,4 @@ FP8_CONVERSATION: Final = Drill(
     hints=_conversation_hints,
     solution=_conversation_solution,
 )
-"""Compute what a long conversation holds in an fp8 cache."""
+"""Compute what a long conversation takes in an fp8 cache."""

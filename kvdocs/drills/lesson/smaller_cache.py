@@ -72,7 +72,7 @@ def _draw(rng: random.Random) -> SmallerCache:
 
 def _question(p: SmallerCache) -> str:
     return (
-        f"{p.name} has {_size(p.entry)}, and its token takes "
+        f"{p.name} has {_size(p.entry, 2)}, and its token takes "
         f"{format_bytes(_bytes(p.entry), 'KiB')}. In the picture above, find a model with more "
         "parameters whose token takes less. Leave the KV cache dtype at auto."
     )
