@@ -52,15 +52,17 @@ def fields(name: str, config: Mapping[str, Any]) -> Element:
     Examples:
         >>> print(fields("config", {"head_dim": 64, "layer_types": ["full", "full", "sliding"]}))
         <figure class="kv-file"><figcaption>config</figcaption>...head_dim: 64
-        layer_types: 2 × full, 1 × sliding...
+        layer_types:
+          2 × full
+          1 × sliding...
     """
-    return _figure(name, "\n".join(f"{field}: {_told(value)}" for field, value in config.items()))
+    return _figure(name, "\n".join(f"{field}:{_told(value)}" for field, value in config.items()))
 
 
 def _told(value: Any) -> str:
     if not isinstance(value, list):
-        return str(value)
-    return ", ".join(f"{count} × {kind}" for kind, count in Counter(value).items())
+        return f" {value}"
+    return "".join(f"\n  {count} × {kind}" for kind, count in Counter(value).items())
 
 
 def log(name: str, lines: Iterable[str]) -> Element:
