@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 from kvdocs.drills.drill import Drill, Misconception
@@ -66,11 +66,12 @@ def _misconceptions(p: LongerContext) -> Iterator[Misconception]:
 
 
 def _solution(p: LongerContext) -> tuple[str | Element, ...]:
-    pool, left = size_lesson().pool_tokens, Fraction(_BEFORE, p.tokens)
-    share = "half" if left == Fraction(1, 2) else f"{left} of"
+    pool, factor = size_lesson().pool_tokens, p.tokens / _BEFORE
+    common = math.gcd(_BEFORE, p.tokens)
+    share = "half" if factor == 2 else f"{_BEFORE // common}/{p.tokens // common} of"
     return (
         working((f"{pool:,} / {p.tokens:,} = {p.fit} sequences", "rounded down")),
-        f"{float(1 / left):g} times the context leaves {share} the sequences.",
+        f"{factor:g} times the context leaves {share} the sequences.",
     )
 
 
