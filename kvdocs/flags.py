@@ -49,7 +49,8 @@ class ServerFlags:
         scheduler_reserve_full_isl: Whether a request is admitted only when all its blocks fit.
         long_prefill_token_threshold: Most prompt tokens per step and request; 0 is no limit.
         scheduling_policy: `fcfs` or `priority`.
-        kv_offloading_size: GiB of host memory for evicted blocks, or None.
+        kv_offloading_size: GiB of host memory for copies of blocks, all tensor-parallel ranks
+            together, or None.
         kv_offloading_backend: Who moves them.
         dtype: What the model is served in, `auto` or a 16-bit dtype.
         mamba_ssm_cache_dtype: Dtype of a recurrent state, or `auto`.

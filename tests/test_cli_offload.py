@@ -90,6 +90,16 @@ def test_a_tier_smaller_than_the_scan_serves_nothing(offload):
     assert document["with_tiers"]["ttft_s"] == document["without_tiers"]["ttft_s"]
 
 
+def test_a_tiers_size_is_that_of_all_ranks(offload):
+    # Each of two ranks keeps half of every token: 50 GB hold the same nine documents.
+    for flags in ((), ("--tensor-parallel-size", "2")):
+        words = ("--trace", "-", "--tier", "cpu=50GB@pcie5", *flags, "--json")
+        cpu = offload(*words, stdin=documents(24, 12)).document["tiers"][0]
+        assert cpu["held_bytes"] * max(1, len(flags)) == pytest.approx(50e9, rel=0.001)
+    words = ("--trace", "-", "--tier", "cpu=50GB@pcie5", "--tensor-parallel-size", "2")
+    assert "tier, one rank's part" in offload(*words, stdin=documents(3, 3))[1]
+
+
 def test_the_run_is_printed_for_people(offload):
     words = ("--trace", "-", "--tier", "cpu=100GB@pcie5", "--tier", "disk=1TB@nvme4")
     status, out, err = offload(*words, stdin=documents(6, 3))

@@ -73,7 +73,8 @@ def add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZE@LINK",
-        help="simulate a load with this tier instead, such as cpu=100GB@pcie5; nearest first",
+        help="simulate a load with this tier instead, such as cpu=100GB@pcie5; nearest first. The "
+        "size is that of all tensor-parallel ranks together, as with --kv-offloading-size",
     )
     group.add_argument(
         "--loading",
@@ -225,20 +226,22 @@ def _stretch(first: int, last: int, most: int) -> str:
 # A server with tiers --------------------------------------------------------------------------
 
 
-def _tier(text: str, efficiency: Efficiency) -> Tier:
+def _tier(text: str, efficiency: Efficiency, ranks: int) -> Tier:
+    """One rank's part of a tier: each keeps its share of every token."""
     name, equals, rest = text.partition("=")
     size, at, link = rest.partition("@")
     if not (name and equals and size and at and link):
         raise UsageError(f"--tier {text[:60]!r} is not of the form NAME=SIZE@LINK")
     route: Route = read_route(link)
-    return Tier.over(route, capacity_bytes=amount_of_memory(size), name=name, efficiency=efficiency)
+    capacity = amount_of_memory(size) / ranks
+    return Tier.over(route, capacity_bytes=capacity, name=name, efficiency=efficiency)
 
 
 def _simulate(args: Namespace, question: Question) -> int:
     requests = load.read_load(args)
     efficiency, cost = read_efficiency(args.efficiency), _cost(question)
     offload = Offload(
-        tiers=tuple(_tier(text, efficiency) for text in args.tier),
+        tiers=tuple(_tier(text, efficiency, cost.tensor_parallel_size) for text in args.tier),
         bytes_per_token=cost.bytes_per_token_per_gpu + cost.window_bytes_per_token_per_gpu,
         blocks_per_chunk=args.blocks_per_chunk,
         loading=Loading(args.loading),
@@ -314,7 +317,9 @@ def _print_run(question: Question, one: OffloadRun, without: ServerRun) -> None:
     ]
     print(indent(table(facts, align="<<")))
     print()
-    header = ("tier", "hit tokens", "in", "out", "evicted", "held")
+    ranks = question.flags.tensor_parallel_size
+    part = "tier" if ranks == 1 else "tier, one rank's part"
+    header = (part, "hit tokens", "in", "out", "evicted", "held")
     print(table([_tier_cells(tier) for tier in one.tiers], header=header, align="<>>>>>"))
     print()
     both = (one.run, without)
