@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kvdocs.diagnose import Evidence, Verdict, diagnose, judge, read_evidence
+from kvdocs.diagnose import Evidence, Verdict, diagnose, judge, read_evidence, thresholds
 from kvdocs.diagnose.from_simulation import evidence_of_simulation
 from kvdocs.diagnose.kinds import KINDS
 from kvdocs.diagnose.signals import SIGNALS, read_signals
@@ -31,6 +31,9 @@ from kvdocs.diagnose.thresholds import ALL
 from kvdocs.diagnose.verdicts import ADVICE
 from kvdocs.errors import DiagnosisError
 from kvdocs.metrics import EngineSnapshot, write_metrics
+from kvdocs.offload import MoveOrRecompute, read_route
+from kvdocs.scenario import lesson_timer, size_lesson
+from kvdocs.timing import Efficiency
 
 CONFUSION = json.loads((Path(__file__).parent.parent / "bench" / "diagnosis.json").read_text())
 
@@ -138,9 +141,36 @@ def test_max_num_seqs_is_the_reason_only_where_there_is_room() -> None:
     )
 
 
-def test_deferred_requests_wait_for_kv_and_not_for_room() -> None:
-    told = judge(Evidence(running=4, waiting=9, deferred=8, kv_cache_usage=0.95))
-    assert told.verdict is Verdict.WAITING_FOR_KV
+def test_deferred_requests_wait_for_kv_only_where_a_connector_is_seen() -> None:
+    held = Evidence(running=4, waiting=9, deferred=8, kv_cache_usage=0.95, moments=2)
+    unknown = judge(held)
+    assert (unknown.verdict, unknown.confidence) == (Verdict.DEFERRED, Confidence.MEDIUM)
+    for seen in ({"has_connector": True}, {"transfers": 2.0}, {"tier_tokens": 100.0}):
+        assert judge(replace(held, **seen)).verdict is Verdict.WAITING_FOR_KV
+
+    line = "Running: 4 reqs, Waiting: 9 reqs, Deferred: 8 reqs, {}GPU KV cache usage: 95.0%{}\n"
+    assert diagnose(3 * line.format("", "")).verdict is Verdict.DEFERRED
+    hits = ", Prefix cache hit rate: 1.0%, External prefix cache hit rate: 0.0%"
+    assert diagnose(3 * line.format("", hits)).verdict is Verdict.WAITING_FOR_KV
+    fetch = "KV fetch: 8 waiting to start, 0 in progress, 0 completed waiting, "
+    assert diagnose(3 * line.format(fetch, "")).verdict is Verdict.WAITING_FOR_KV
+
+    page = (
+        "vllm:num_requests_running 4\nvllm:num_requests_waiting 9\n"
+        'vllm:num_requests_waiting_by_reason{reason="deferred"} 8\n'
+        "vllm:external_prefix_cache_queries_total "
+    )
+    assert diagnose(f"{page}0\n").verdict is Verdict.DEFERRED
+    assert diagnose(f"{page}500\n").verdict is Verdict.WAITING_FOR_KV
+
+
+def test_over_a_slow_link_a_prompt_takes_several_times_its_prefill() -> None:
+    route = read_route("10 Gbit/s")
+    reached = Efficiency().link * route.bytes_per_s
+    assert reached == thresholds.SLOW.value
+    for tokens in (1024, 8192, 16_384):
+        both = MoveOrRecompute(lesson_timer(), size_lesson().cost, route).at(tokens)
+        assert both.move_s > 3 * both.recompute_s
 
 
 def test_a_burst_of_preemptions_is_not_thrashing() -> None:
@@ -387,6 +417,7 @@ def test_every_signal_that_a_simulation_can_show_is_drawn() -> None:
     missing = set(Verdict) - drawn
     assert missing == {
         Verdict.WAITING_FOR_KV,  # not simulated: KV that is on its way
+        Verdict.DEFERRED,  # nor grammars and adapters
         Verdict.NEVER_FITS,
         Verdict.PROFILING_RESERVE,
         Verdict.OFFLOAD_UNNEEDED,

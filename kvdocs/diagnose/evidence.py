@@ -32,6 +32,7 @@ class Evidence:
         running: Requests in the batch; the median, when several moments were read.
         waiting: Requests waiting; likewise.
         deferred: Of those, requests that wait for something other than room.
+        has_connector: Whether tokens were looked up beyond the GPU, in a tier or another server.
         kv_cache_usage: Share of the cache that requests hold; the median.
         usage_growth: Usage at the last moment less that at the first.
         running_steady: Whether the same number ran at each of several moments.
@@ -92,6 +93,7 @@ class Evidence:
     running: float | None = None
     waiting: float | None = None
     deferred: float | None = None
+    has_connector: bool = False
     kv_cache_usage: float | None = None
     usage_growth: float | None = None
     running_steady: bool | None = None
@@ -165,7 +167,9 @@ class Evidence:
         return {name: value for name, value in known if value is not None}
 
 
-_WORDS: Final = frozenset({"who", "source", "misread", "old_names", "notes", "running_steady"})
+_WORDS: Final = frozenset(
+    {"who", "source", "misread", "old_names", "notes", "running_steady", "has_connector"}
+)
 TOLD: Final = tuple(field.name for field in fields(Evidence) if field.name not in _WORDS)
 """Names of the figures that can be told."""
 

@@ -140,6 +140,7 @@ def evidence_of_moments(moments: Sequence[Moment], *, who: str = "") -> Evidence
         running=_median(running),
         waiting=_median(_known(moments, "waiting")),
         deferred=_median(_known(moments, "deferred")),
+        has_connector=bool(_known(moments, "connector")),
         kv_cache_usage=usage,
         usage_growth=growth if len(moments) > 1 else None,
         running_steady=is_steady,

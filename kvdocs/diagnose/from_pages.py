@@ -47,6 +47,7 @@ def _evidence(
         running=now.running,
         waiting=now.waiting,
         deferred=now.waiting_deferred,
+        has_connector=bool(now.external_queries),
         kv_cache_usage=now.kv_cache_usage,
         pool_tokens=now.tokens_in_cache,
         block_size=now.block_size,

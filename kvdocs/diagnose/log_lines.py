@@ -29,6 +29,7 @@ class Moment:
         running: Requests in the batch.
         waiting: Requests waiting.
         deferred: Of those, requests that wait for something other than room.
+        connector: A figure that is printed only where a connector fetches KV.
         usage: Share of the cache in use.
         prompt_tokens_per_s: Prompt tokens computed per second.
         generation_tokens_per_s: Tokens generated per second.
@@ -43,6 +44,7 @@ class Moment:
     running: float | None = None
     waiting: float | None = None
     deferred: float | None = None
+    connector: float | None = None
     usage: float | None = None
     prompt_tokens_per_s: float | None = None
     generation_tokens_per_s: float | None = None
@@ -58,6 +60,7 @@ _VLLM: Final = {
     "running": re.compile(rf"\bRunning: {_N} reqs"),
     "waiting": re.compile(rf"\b(?:Waiting|Pending): {_N} reqs"),
     "deferred": re.compile(rf"\bDeferred: {_N} reqs"),
+    "connector": re.compile(rf"\b(?:KV fetch|External prefix cache hit rate): {_N}"),
     "usage": re.compile(rf"\b(?!CPU)[A-Z]+ KV cache usage: {_N}%"),
     "prompt_tokens_per_s": re.compile(rf"\bAvg prompt throughput: {_N} tokens/s"),
     "generation_tokens_per_s": re.compile(rf"\bAvg generation throughput: {_N} tokens/s"),

@@ -131,9 +131,14 @@ def _queue(e: Evidence) -> Reading:
     if e.waiting == 0 or short:
         return Reading("none", used)
     if e.deferred and e.deferred >= e.waiting / 2:
-        return Reading("deferred", used)
+        return Reading("fetching" if _has_connector(e) else "deferred", used)
     near = e.running is not None and _is_near(e.waiting / max(e.running, 1), thresholds.QUEUE)
     return Reading("some", used, near)
+
+
+def _has_connector(e: Evidence) -> bool:
+    moved = (e.tier_tokens, e.tier_bytes, e.tier_hit_tokens, e.transfers, e.transfer_bytes)
+    return bool(e.has_connector) or any(moved)
 
 
 def _room(e: Evidence) -> Reading:
@@ -273,7 +278,7 @@ SIGNALS: Final = (
         {
             "slower": "loading takes longer",
             "full": "the tier has no room, or less than passes through it",
-            "slow-link": "less than 10 Gbit/s Ethernet",
+            "slow-link": "slower than Ethernet of 10 Gbit/s",
             "unneeded": "the GPU still has nearly all of it",
             "fine": "loading is quick",
             UNKNOWN: "no tier, or not shown",
@@ -286,7 +291,8 @@ SIGNALS: Final = (
         {
             "some": "requests wait for room or their turn",
             "none": "nobody, or a few between two steps",
-            "deferred": "mostly requests whose KV is on its way",
+            "fetching": "mostly deferred requests, and a connector that fetches KV",
+            "deferred": "mostly deferred requests, for what is not shown",
             UNKNOWN: "not shown",
         },
         _queue,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from kvdocs.timing import Efficiency
+
+_SLOWEST: Final = Efficiency().link * 10e9 / 8
+
 
 class Threshold(NamedTuple):
     """A number with its reason.
@@ -48,8 +52,9 @@ PREEMPTED: Final = Threshold(
     "preemptions that are steady, from, of requests",
     0.1,
     "",
-    "One request in ten computed twice costs about a tenth of the throughput. SGLang's guide takes "
-    "about one retraction a minute as harmless; on a server of some load that is far below this.",
+    "One request in ten computed twice costs about a tenth of the throughput; less, where its "
+    "blocks are still in the prefix cache. SGLang's guide takes about one retraction a minute as "
+    "harmless; on a server of some load that is far below this.",
 )
 PREEMPTING_LINES: Final = Threshold(
     "log lines with preemptions that are steady, from, of all lines",
@@ -111,10 +116,11 @@ SOON: Final = Threshold(
 )
 SLOW: Final = Threshold(
     "bandwidth of a slow link, below",
-    1e9,
+    _SLOWEST,
     "bytes/s",
-    "Less than Ethernet of 10 Gbit/s reaches. 1 GB is the KV of about 8,000 tokens of Llama 3.1 "
-    "8B.",
+    f"Ethernet of 10 Gbit/s at {Efficiency().link:.0%} of its peak. A second of it carries "
+    f"{_SLOWEST / 131_072:,.0f} tokens of Llama 3.1 8B (128 KiB each); an H100 computes several "
+    "times as many.",
 )
 UNNEEDED: Final = Threshold(
     "share of a tier's hits that must be loaded, below which it is not needed",

@@ -23,6 +23,7 @@ class Verdict(StrEnum):
     ANSWERS_GROWING = "answers-growing"
     STALLED = "stalled"
     WAITING_FOR_KV = "waiting-for-kv"
+    DEFERRED = "deferred"
     NEVER_FITS = "never-fits"
     PROFILING_RESERVE = "profiling-reserve"
     OFFLOAD_SLOWER = "offload-slower"
@@ -131,8 +132,8 @@ ADVICE: Final[dict[Verdict, Advice]] = {
     ),
     Verdict.PREFILL_BOUND: Advice(
         "prompts take the steps, and the rest waits behind them",
-        "Each step's token budget goes to prompts. The cache is not the limit, and its usage does "
-        "not show the overload: watch the queue and the time to first token.",
+        "Each step's token budget goes to prompts. At that moment the cache is not the limit, and "
+        "its usage does not show the overload: watch the queue and the time to first token.",
         (
             "Put what prompts share first, token for token the same, so that it is cached.",
             "Set --long-prefill-token-threshold, so that long prompts leave room for answers.",
@@ -156,8 +157,8 @@ ADVICE: Final[dict[Verdict, Advice]] = {
     ),
     Verdict.THRASHING: Advice(
         "running requests are preempted again and again",
-        "Blocks run out under running requests; the last admitted loses its own and is computed "
-        "again later. Every preemption is work done twice.",
+        "Blocks run out under running requests; the last admitted loses its own and starts again "
+        "later. Up to all of its work is done twice: blocks still in the prefix cache are found.",
         (
             "Admit fewer: a lower --max-num-seqs, or some --watermark.",
             "Cap answers with max_tokens.",
@@ -168,8 +169,8 @@ ADVICE: Final[dict[Verdict, Advice]] = {
     ),
     Verdict.HITS_ARE_PREEMPTIONS: Advice(
         "the hit rate is preempted requests finding their own blocks again",
-        "The prompts have little in common; what hits are requests that lost their place and are "
-        "computed again. The server is short of memory.",
+        "The prompts have little in common; what hits are requests that lost their place and find "
+        "what is left of their own blocks. The server is short of memory.",
         (
             "Do not read this hit rate as sharing.",
             "Admit fewer: a lower --max-num-seqs.",
@@ -227,6 +228,18 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         ),
         ("vllm:num_requests_waiting_by_reason and the connector's own metrics.",),
     ),
+    Verdict.DEFERRED: Advice(
+        "requests are held back, and not for want of room",
+        "The scheduler passes them over for now: a grammar is being compiled, their LoRA adapter "
+        "has no place in the batch, or their KV is on its way from a connector.",
+        (
+            "See what they have in common: structured output, an adapter, or a connector.",
+            "Grammars: use the same schema again, so that it is compiled once.",
+            "Adapters: raise --max-loras, if many are in use at once.",
+            "A connector: look at its transfers.",
+        ),
+        ("vllm:external_prefix_cache_queries_total: above zero, a connector is at work.", _FLAGS),
+    ),
     Verdict.NEVER_FITS: Advice(
         "a request needs more blocks than one may ever have",
         "No waiting helps. With vLLM's old engine and pipeline parallelism the printed blocks are "
@@ -275,9 +288,9 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         "A tier smaller than what passes through it keeps nothing until it is asked for again.",
         (
             "Store less: only prompts, or only what has been looked up before.",
-            "Make the tier larger; its size is counted for each rank.",
+            "Make the tier larger; --kv-offloading-size counts all tensor-parallel ranks together.",
         ),
-        ("Tokens of the working set, and the tier's size for each rank.",),
+        ("Bytes of the working set, beside the tier's, those of all ranks together.",),
     ),
     Verdict.OFFLOAD_PAYS: Advice(
         "the tier or link does its work",
@@ -287,8 +300,8 @@ ADVICE: Final[dict[Verdict, Advice]] = {
         Gravity.FINE,
     ),
     Verdict.SLOW_LINK: Advice(
-        "transfers take as long as a prefill",
-        "Below 10 Gbit/s a long prompt's KV is on its way for seconds.",
+        "transfers take several times as long as a prefill",
+        "Over less than 10 Gbit/s a long prompt's KV is on its way for seconds.",
         (
             "See that RDMA is used and not TCP.",
             "Send fewer bytes: --kv-cache-dtype fp8, or send only long prompts.",
