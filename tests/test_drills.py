@@ -583,3 +583,5 @@ class TestFetching:
             fits = posed.params.working_set <= posed.params.tier_gb * 1e9
             found.setdefault(posed.answer, set()).add(fits)
         assert found == {"none": {False}, "all": {True}}
+        first = one.pose().params
+        assert first.best == pytest.approx(first.share, abs=1e-3)
