@@ -9,9 +9,9 @@ from typing import Final
 from kvdocs.catalog import get_gpu
 from kvdocs.errors import ConfigError, FlagError, ParameterError, WorkloadError
 from kvdocs.html import Element, h, svg
-from kvdocs.scenario import LESSON
+from kvdocs.scenario import LESSON, lesson_timer
 from kvdocs.smaller_cache import BeforeAfter, CacheState, Demand, Limit, before_after
-from kvdocs.timing import Bound
+from kvdocs.timing import Bound, Weights
 from kvdocs.units import GB, KIB, format_number
 from kvdocs.widgets.controls import Choice, Steps
 from kvdocs.widgets.memory import bar_label
@@ -39,7 +39,7 @@ GPUS: Final = (
 )
 GAIN_WORDS: Final = {
     Limit.POOL: "a pool twice as large",
-    Limit.MAX_NUM_SEQS: "--max-num-seqs doubled",
+    Limit.MAX_NUM_SEQS: "--max-num-seqs twice as large",
     Limit.REQUESTS: "twice the requests",
     Limit.KV: "half the KV bytes to read",
     Limit.WEIGHTS: "half the weight bytes to read",
@@ -354,13 +354,12 @@ def _title(both: BeforeAfter) -> str:
     return f"{fits} and {gain}; what binds: {before.binds.value}, then {after.binds.value}"
 
 
-def _caption(both: BeforeAfter) -> str:
+def _caption(both: BeforeAfter, weights: Weights) -> str:
     after = both.after
-    weights = format_number(after.weights_bytes / GB)
     begin = (
-        f"Notice what stays: the weights, {weights} GB, and the time to read them. A sequence "
-        "takes half the room and half the time to read, so a full pool holds twice as many and "
-        "takes as long to read. What that is worth depends on what else a request costs. "
+        f"Notice what stays: the weights, {_weight_words(after, weights)}. A full pool holds twice "
+        "as many sequences and takes as long to read; what that is worth depends on what else a "
+        "request costs. "
     )
     cap = {
         Limit.POOL: "The pool still caps how many run.",
@@ -368,6 +367,18 @@ def _caption(both: BeforeAfter) -> str:
         Limit.REQUESTS: "Nobody waits any more: all requests run.",
     }
     return begin + (cap[after.cap] if after.starts else after.refusal)
+
+
+def _weight_words(state: CacheState, weights: Weights) -> str:
+    """Say how many bytes the weights have, and how many of them a step reads."""
+    whole = f"{format_number(state.weights_bytes / GB)} GB"
+    read = weights.bytes_read(max(state.running, 1))
+    if weights.num_experts or read > 0.99 * state.weights_bytes:
+        return whole
+    return (
+        f"{whole}, and the time to read {format_number(read / GB)} GB of them (of the input "
+        "embedding only some rows are looked up)"
+    )
 
 
 def _python(demand: Demand, model: str, gpu: str) -> str:
@@ -413,7 +424,7 @@ def draw(
         title=_title(both),
         picture=_picture(both),
         figures=_figures(both),
-        caption=_caption(both),
+        caption=_caption(both, lesson_timer(model=model, gpu=gpu).weights),
         table=_table(both),
         python=_python(demand, model, gpu),
         announce=" ".join(_said(name, state) for name, state in _named(both)),

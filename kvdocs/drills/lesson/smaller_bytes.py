@@ -16,7 +16,7 @@ from kvdocs.drills.quantities import Bytes, Count
 from kvdocs.html import Element
 from kvdocs.scenario import LESSON, lesson_timer
 from kvdocs.smaller_cache import BeforeAfter, CacheState, Demand, Limit, before_after
-from kvdocs.units import GB, GIB, format_bytes, format_number
+from kvdocs.units import GB, GIB, format_bytes
 from kvdocs.widgets.fp8_before_after import BIND_WORDS, GAIN_WORDS
 from kvdocs.widgets.view import Table
 
@@ -132,9 +132,9 @@ def _draw_read(rng: random.Random) -> StepRead:
 def _read_question(p: StepRead) -> str:
     return (
         f"The lesson's server decodes {p.sequences} sequences of {p.context:,} tokens each. A step "
-        f"reads {format_bytes(p.weights, 'GB', 1)} of weights once. With bf16 a token takes 128 "
-        "KiB in the cache. With `--kv-cache-dtype fp8`: how much does a step read, weights and "
-        "cache together?"
+        f"reads {format_bytes(p.weights, 'GB', 1)} of weights (of the input embedding only some "
+        "rows). A token takes 128 KiB of cache in bf16. With `--kv-cache-dtype fp8`: how much does "
+        "a step read, weights and cache together?"
     )
 
 
@@ -251,9 +251,36 @@ def _draw_load(rng: random.Random) -> Load:
             return Load(demand)
 
 
-def _worth_question(p: Load) -> str:
+def _ms(seconds: float, digits: int = 1) -> str:
+    return f"{seconds * 1e3:,.{digits}f} ms"
+
+
+def _prompt_s(state: CacheState) -> float:
+    """Seconds of the GPU that a prompt takes."""
+    return sum(turn.seconds() for turn in state.prefill)
+
+
+def _request_s(state: CacheState) -> float:
+    """Seconds of the GPU that a request takes: its prompt, and its share of decode steps."""
+    return _prompt_s(state) + state.decode.seconds()
+
+
+def _request(state: CacheState) -> str:
+    """Show what a request takes, as a line of a sum."""
+    step = state.decode.step.seconds
     return (
-        f"{p.described} In bf16 the pool holds {p.both.before.fits:,} of them, in fp8 "
+        f"{_ms(_prompt_s(state))} + {state.demand.output:,} × {_ms(step, 2)} / "
+        f"{state.running:,} = {_ms(_request_s(state))}"
+    )
+
+
+def _worth_question(p: Load) -> str:
+    before = p.both.before
+    step = before.decode.step
+    return (
+        f"{p.described} In bf16 the pool holds {before.fits:,} of them; a decode step of "
+        f"{before.running:,} takes {_ms(step.seconds)}, {_ms(step.kv_s)} of it for keys and "
+        f"values, and a prompt {_ms(_prompt_s(before))}. In fp8 the pool holds "
         f"{p.both.after.fits:,}. How many times as many tokens per second will fp8 give?"
     )
 
@@ -278,35 +305,43 @@ def _worth_misconceptions(p: Load) -> Iterator[Misconception]:
     )
 
 
-def _rate(state: CacheState) -> str:
-    """Say what a server gives, in a line of a sum."""
-    step = format_number(state.decode.step.seconds * 1e3, 1)
-    return f"{state.running:,} run, a step takes {step} ms: {state.tokens_per_s:,.0f} tokens/s"
-
-
 def _worth_solution(p: Load) -> tuple[str | Element, ...]:
     before, after = p.both.before, p.both.after
     times = Count("times", digits=2).show(p.both.tokens_per_s_ratio)
     return (
         working(
-            (_rate(before), f"bf16; {before.prefill_share:.0%} of the time goes into prompts"),
-            (_rate(after), f"fp8; {after.prefill_share:.0%} into prompts"),
-            (f"{after.tokens_per_s:,.0f} / {before.tokens_per_s:,.0f} = {times}", "by roofline"),
+            (
+                _request(before),
+                "of the GPU for a request in bf16: prompt, and share of steps",
+            ),
+            (_request(after), f"in fp8, where {after.running:,} share a step"),
+            (
+                f"{_ms(_request_s(before))} / {_ms(_request_s(after))} = {times}",
+                f"from {before.tokens_per_s:,.0f} to {after.tokens_per_s:,.0f} tokens/s",
+            ),
+        ),
+        (
+            f"Prompts took {before.prefill_share:.0%} of the GPU's time and take "
+            f"{after.prefill_share:.0%}: fp8 saves nothing of them."
         ),
     )
 
 
 FP8_WORTH: Final = Drill(
     id="fp8-tokens-per-second",
-    kind=Prediction(Count("times", ("x", "×"), 2)),
-    first=Load(Demand(context=8192, output=512, requests=200, max_num_seqs=256)),
+    kind=Prediction(Count("times", ("x", "×"), 2), tolerance=0.1),
+    first=Load(Demand(context=8192, output=1024, requests=200, max_num_seqs=256)),
     draw=_draw_load,
     question=_worth_question,
     answer=lambda p: p.both.tokens_per_s_ratio,
     misconceptions=_worth_misconceptions,
-    hints=lambda _: (
-        "Which parts of a step are cache, and which are not?",
-        "A request also costs its prompt, and that is arithmetic: fp8 saves nothing of it.",
+    hints=lambda p: (
+        "A request costs its prompt, of which fp8 saves nothing, and its share of decode steps.",
+        (
+            f"In bf16 its share is {p.demand.output:,} × "
+            f"{_ms(p.both.before.decode.step.seconds)} / {p.both.before.running:,}. In fp8 "
+            f"{p.both.after.running:,} share a step: how long does that one take?"
+        ),
     ),
     solution=_worth_solution,
 )
@@ -353,12 +388,33 @@ def _binds_misconceptions(p: Load) -> Iterator[Misconception]:
 
 def _binds_solution(p: Load) -> tuple[str | Element, ...]:
     after = p.both.after
+    now = _request_s(after)
     ranked = sorted(_ASKED, key=lambda limit: after.gains[limit], reverse=True)
+
+    def gain(limit: Limit) -> tuple[str, str]:
+        factor = after.gains[limit]
+        sum_ = f"{_ms(now)} / {_ms(now / factor)} = {factor:.2f}"
+        return f"{sum_}, {100 * (factor - 1):+.0f}%", GAIN_WORDS[limit]
+
     return (
         working(
-            *((f"{100 * (after.gains[limit] - 1):+.0f}%", GAIN_WORDS[limit]) for limit in ranked)
+            (_request(after), "of the GPU for a request now: prompt, and share of steps"),
+            *map(gain, ranked),
         ),
         f"What binds is {BIND_WORDS[after.binds]}.",
+    )
+
+
+def _binds_hints(p: Load) -> tuple[str, ...]:
+    after = p.both.after
+    return (
+        "First: what caps how many run? Of the three caps only the lowest can give anything.",
+        (
+            "With twice as many in a step, weights and overhead are shared by "
+            f"{2 * after.running:,} instead of {after.running:,}; keys and values, arithmetic "
+            "and prompts cost each request what they did. Halving one part of the step saves half "
+            "of that part alone."
+        ),
     )
 
 
@@ -378,10 +434,7 @@ FP8_BINDS: Final = Drill(
     given=_binds_given,
     answer=lambda p: p.both.after.binds.value,
     misconceptions=_binds_misconceptions,
-    hints=lambda _: (
-        "First: what caps how many run? Of the three caps only the lowest can give anything.",
-        "Then: of the time that a step takes, which part is longest?",
-    ),
+    hints=_binds_hints,
     solution=_binds_solution,
 )
 """Say what binds once the cache is fp8."""
