@@ -573,7 +573,7 @@ class TestFetching:
         posed = get_drill("when-fetching-pays").pose()
         at = posed.params.both.at(int(posed.answer))
         assert at.move_s == pytest.approx(at.recompute_s, rel=1e-3)
-        assert posed.check("29k").outcome is Outcome.RIGHT
+        assert posed.check("79k").outcome is Outcome.RIGHT
 
     def test_a_tier_hits_all_or_nothing_of_a_scan(self):
         one = get_drill("scan-through-a-tier")

@@ -34,7 +34,7 @@ class TestMoveOrRecompute:
     def test_the_table_changes_its_mind_at_the_crossing(self):
         view = MOVE.view(link="nvme4")
         crossing = int(view.figure("crossing").value.replace(",", ""))
-        assert f"From {crossing:,} tokens on" in view.title
+        assert f"and from {crossing:,} tokens on" in view.title
         faster = {int(row[0].replace(",", "")): row[4] for row in view.table.rows}
         assert all(
             (faster[tokens] == "fetching") == (tokens >= crossing)

@@ -236,7 +236,8 @@ def _title(setup: Setup, stretches: Sequence[Stretch]) -> str:
             else (f"{way} is faster at every length than fetching it {where}")
         )
     if last.moves:
-        return f"From {last.first:,} tokens on, fetching KV {where} is faster than computing it"
+        tiny = f"Up to {wins[0].last:,} and from" if len(wins) > 1 else "From"
+        return f"{tiny} {last.first:,} tokens on, fetching KV {where} is faster than computing it"
     return f"Beyond {wins[-1].last:,} tokens, computing KV is faster than fetching it {where}"
 
 
@@ -276,10 +277,11 @@ def _figures(setup: Setup, tokens: int) -> tuple[Figure, ...]:
         ),
         Figure(
             "break_even",
-            "Bandwidth at which both take as long",
+            "Peak bandwidth at which both take as long",
             format_number(both.break_even_bytes_per_s(tokens) / 1e9),
             "GB/s",
-            f"{format_number(8 * both.break_even_bytes_per_s(tokens) / 1e9, 1)} Gbit/s, peak",
+            f"{format_number(8 * both.break_even_bytes_per_s(tokens) / 1e9, 1)} Gbit/s; a peak, of "
+            "which 60% is delivered",
         ),
     )
 
@@ -364,11 +366,10 @@ def draw(
         picture=_picture(setup, tokens, stretches),
         figures=_figures(setup, tokens),
         caption=(
-            "Notice the two shapes. Fetching is a straight line: twice the tokens, twice the "
-            "time. Computing starts flat, as even one token reads all the weights, and bends up at "
-            "the end: attention grows with the square of the length. So long prompts are the first "
-            "that are worth fetching. A smaller cache per token moves the line, a faster GPU the "
-            "curve."
+            "Notice the two shapes. Fetching is a straight line: twice the tokens, twice the time. "
+            "Computing starts flat, as even one token reads all the weights, and bends up at the "
+            "end, as attention grows with the square of the length. So very short prompts and long "
+            "ones are the first that are worth fetching."
         ),
         table=_table(setup),
         python=_python(setup, own.strip()),
@@ -383,7 +384,9 @@ def _options(names: Sequence[str], shown: Callable[[str], str]) -> tuple[tuple[s
 MOVE_OR_RECOMPUTE: Final = Widget(
     name="move-or-recompute",
     controls=(
-        Steps("tokens", "Prompt", tuple(2**power for power in range(5, 18)), "8192", unit="tokens"),
+        Steps(
+            "tokens", "Prompt", tuple(2**power for power in range(5, 18)), "32768", unit="tokens"
+        ),
         Choice(
             "link",
             "The KV comes over",

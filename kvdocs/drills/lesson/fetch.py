@@ -13,7 +13,7 @@ from kvdocs.drills.lesson.plain_models import PLAIN_MODELS, PlainModel
 from kvdocs.drills.prose import working
 from kvdocs.drills.quantities import Count
 from kvdocs.html import Element
-from kvdocs.offload.crossing import MoveOrRecompute
+from kvdocs.offload.crossing import Comparison, MoveOrRecompute
 from kvdocs.offload.tier import read_route
 from kvdocs.scenario import lesson_timer, size_lesson
 from kvdocs.timing import Efficiency
@@ -195,14 +195,29 @@ class Crossing:
 
 
 _LONGEST: Final = 131_072
+_KNOWN: Final = (1024, 32_768)
+"""Lengths whose times the question tells."""
 
 
 def _crossing_question(p: Crossing) -> str:
+    short, long = (p.both.at(tokens) for tokens in _KNOWN)
     return (
         f"A developer's session lies on another machine, behind {p.gigabits} Gbit/s "
-        f"({REACHED:.0%} of it reached). The lesson's H100 can fetch its KV, or compute it again. "
-        "Long sessions are worth fetching. From about how many tokens on?"
+        f"({REACHED:.0%} of it reached); a token of it has 131,072 bytes. The lesson's H100 can "
+        f"fetch its KV, or compute it again: {short.tokens:,} tokens in "
+        f"{format_seconds(short.recompute_s)} ({_us(short)} each), {long.tokens:,} in "
+        f"{format_seconds(long.recompute_s)} ({_us(long)} each). Long "
+        "sessions are worth fetching. From about how many tokens on?"
     )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms"
+
+
+def _us(one: Comparison) -> str:
+    """Microseconds to compute one of its tokens."""
+    return f"{1e6 * one.recompute_s / one.tokens:.2f} µs"
 
 
 def _crossing_misconceptions(p: Crossing) -> Iterator[Misconception]:
@@ -225,29 +240,27 @@ def _crossing_misconceptions(p: Crossing) -> Iterator[Misconception]:
 
 
 def _crossing_solution(p: Crossing) -> tuple[str | Element, ...]:
-    at, short = p.both.at(p.tokens), p.both.at(1024)
-    rate = p.gigabits / 8
+    at, (short, long) = p.both.at(p.tokens), (p.both.at(tokens) for tokens in _KNOWN)
+    rate, tiny = p.gigabits / 8, p.both.stretches(_LONGEST)[0]
     return (
         working(
             (
                 (
                     f"131,072 B / ({rate:g} GB/s × {REACHED:g}) = "
-                    f"{format_seconds(at.move_s / at.tokens)}"
+                    f"{1e6 * at.move_s / at.tokens:.2f} µs"
                 ),
                 "to fetch one token, at every length",
             ),
             (
-                (
-                    f"{format_seconds(short.recompute_s)} / 1,024 = "
-                    f"{format_seconds(short.recompute_s / 1024)}"
-                ),
+                f"{_ms(short.recompute_s)} / {short.tokens:,} = {_us(short)}",
                 "to compute one token of a short prompt",
             ),
             (
-                (
-                    f"{format_seconds(at.recompute_s)} / {at.tokens:,} = "
-                    f"{format_seconds(at.recompute_s / at.tokens)}"
-                ),
+                f"{_ms(long.recompute_s)} / {long.tokens:,} = {_us(long)}",
+                "of a long one: so much more for each token before it",
+            ),
+            (
+                f"{_ms(at.recompute_s)} / {at.tokens:,} = {_us(at)}",
                 f"to compute one token of {at.tokens:,}: the crossing point",
             ),
         ),
@@ -255,24 +268,31 @@ def _crossing_solution(p: Crossing) -> tuple[str | Element, ...]:
             "Each token of a prompt looks at all before it, so computing gets dearer by the token, "
             "and fetching does not."
         ),
+        (
+            f"Prompts of up to {tiny.last:,} tokens are fetched faster too: a step that computes "
+            "them reads all the weights, however few they are."
+        ),
     )
 
 
 WHEN_FETCHING_PAYS: Final = Drill(
     id="when-fetching-pays",
     kind=Prediction(Count("tokens"), tolerance=0.1),
-    first=Crossing(40),
+    first=Crossing(25),
     draw=lambda rng: Crossing(rng.choice((25, 28, 30, 32, 36, 40, 45, 50))),
     question=_crossing_question,
     answer=lambda p: p.tokens,
     misconceptions=_crossing_misconceptions,
     hints=lambda p: (
-        "Compare what one token costs either way, in a short prompt and in a long one.",
         (
-            f"{p.gigabits} Gbit/s are {p.gigabits / 8:g} GB/s. A token of Llama 3.1 8B keeps "
-            "131,072 bytes."
+            f"{p.gigabits} Gbit/s are {p.gigabits / 8:g} GB/s. How long is one token on its way, "
+            f"with {REACHED:.0%} of that?"
         ),
-        "The picture below takes your own link.",
+        (
+            "A token's time to compute grows by the same amount with every thousand tokens of the "
+            f"prompt: from {_us(p.both.at(_KNOWN[0]))} to {_us(p.both.at(_KNOWN[1]))} over "
+            f"{_KNOWN[1] - _KNOWN[0]:,}. Where does it reach the time on the way?"
+        ),
     ),
     solution=_crossing_solution,
 )
