@@ -59,7 +59,11 @@ def enter(page: Page, one: Locator, posed: Posed[Any], answer: Any) -> None:
         case Playground():
             page.locator("[name=a_flags]").fill(kind.written(answer)["a_flags"])
         case Choice():
-            one.locator(f"input[type=radio][value='{written}']").check(force=True)
+            option = one.locator(f"input[type=radio][value='{written}']")
+            option.evaluate(
+                "option => option.scrollIntoView({ block: 'center' })"
+            )  # not below the head
+            option.check(force=True)
         case Ordering():
             arrange(one, kind.written(answer))
         case Prediction(slider=Slider()):
