@@ -55,6 +55,7 @@ class Range:
         default: Starting value, as text.
         unit: Unit shown after the value; "" for none.
         digits: Decimals shown.
+        fresh: Whether each visit starts at a number of its own, once the page is live.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Range:
     default: str
     unit: str = ""
     digits: int = 2
+    fresh: bool = False
 
     def read(self, raw: str) -> float:
         """Read a number inside the range.
@@ -102,6 +104,7 @@ class Range:
             step=format_number(self.step, 6).replace(",", ""),
             value=raw,
             aria_valuetext=self._shown(raw),
+            data_fresh=self.fresh,
         )
         # Beside the label, not in it: a control's name must not change with its value.
         value = h("span", self._shown(raw), class_="kv-range-value", aria_hidden="true")

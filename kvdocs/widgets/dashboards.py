@@ -299,7 +299,16 @@ def draw(*, seed: float, verdicts: str) -> View:
 DASHBOARDS: Final = Widget(
     name="dashboards",
     controls=(
-        Range("seed", "Another four", minimum=1, maximum=999, step=1, default="4", digits=0),
+        Range(
+            "seed",
+            "Another four",
+            minimum=1,
+            maximum=999,
+            step=1,
+            default="4",
+            digits=0,
+            fresh=True,
+        ),
         Choice(
             "verdicts", "Diagnosis", (("hidden", "hidden"), ("shown", "shown")), default="hidden"
         ),

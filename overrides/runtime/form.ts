@@ -72,6 +72,17 @@ export function setValues(form: HTMLFormElement, params: Params): void {
   }
 }
 
+/** Give the sliders that start anew on each visit a number: the address's (`?seed=4`), or any. */
+export function startAnew(form: HTMLFormElement): boolean {
+  const sliders = form.querySelectorAll<HTMLInputElement>("input[data-fresh]");
+  const given = new URLSearchParams(location.search);
+  for (const slider of sliders) {
+    const [least, most] = [Number(slider.min), Number(slider.max)];
+    slider.value = given.get(slider.name) ?? String(least + Math.floor(Math.random() * (most - least + 1)));
+  }
+  return sliders.length > 0;
+}
+
 /** Show each message at its control and clear the others; `*` is for the form as a whole. */
 export function showErrors(form: HTMLFormElement, errors: Readonly<Record<string, string>>): void {
   for (const place of form.querySelectorAll<HTMLElement>("[data-error-for]")) {

@@ -2,13 +2,13 @@
 
 import { announce } from "./announce";
 import { prepareCharts, redraw } from "./chart-places";
-import { FileTooLarge, asParams, setValues, showErrors, valuesOf } from "./form";
+import { FileTooLarge, asParams, setValues, showErrors, startAnew, valuesOf } from "./form";
 import type { Intent } from "./intent";
 import type { Answer, Params } from "./messages";
 import { morphContent } from "./morph";
 import { Player } from "./player";
 import { Interrupted, type Runtime } from "./runtime";
-import { LinkProblem, textsIn } from "./share/link";
+import { LinkProblem, isStateLink, textsIn } from "./share/link";
 import { pythonUp } from "./share/shareable";
 import { showStatus } from "./status";
 import { isRecord } from "./values";
@@ -23,6 +23,8 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     #asking = false;
     /** The values last asked for: `change` repeats what `input` has told. */
     #asked: Values | undefined;
+    /** True until the first time that Python is there: then a visit may get a state of its own. */
+    #untouched = true;
     /** What a running simulation handed over with its last answer. */
     #state: unknown;
     #player: Player | undefined;
@@ -66,8 +68,18 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     #follow(): void {
       this.setAttribute("state", runtime.state === "idle" ? "static" : runtime.state);
       this.#showStatus();
-      if (runtime.state === "live") void this.#askWanted();
+      if (runtime.state === "live") {
+        this.#startAnew();
+        void this.#askWanted();
+      }
       if (runtime.state === "failed") this.#player?.pause();
+    }
+
+    /** Start at a state of this visit's own, unless the reader or a link came first. */
+    #startAnew(): void {
+      const isFirst = this.#untouched && !this.#wanted && !isStateLink(location.hash);
+      this.#untouched = false;
+      if (isFirst && this.#form && startAnew(this.#form)) this.#wanted = true;
     }
 
     #showStatus(): void {
