@@ -289,9 +289,9 @@ WHEN_FETCHING_PAYS: Final = Drill(
             f"with {REACHED:.0%} of that?"
         ),
         (
-            "A token's time to compute grows by the same amount with every thousand tokens of the "
-            f"prompt: from {_us(p.both.at(_KNOWN[0]))} to {_us(p.both.at(_KNOWN[1]))} over "
-            f"{_KNOWN[1] - _KNOWN[0]:,}. Where does it reach the time on the way?"
+            "A token's time to compute grows by nearly the same amount with every thousand tokens "
+            f"of the prompt: from {_us(p.both.at(_KNOWN[0]))} to {_us(p.both.at(_KNOWN[1]))} over "
+            f"{_KNOWN[1] - _KNOWN[0]:,}. About where does it reach the time on the way?"
         ),
     ),
     solution=_crossing_solution,
