@@ -286,7 +286,8 @@ class TestPredictions:
     def test_a_wild_guess_is_told_how_far_off_it_is(self):
         assert "4.5× too high" in ask("pool-at-another-utilization", "1M")["message"]
         assert "14% too high" in ask("pool-at-another-utilization", "256k")["message"]
-        assert ask("pool-at-another-utilization", "-5")["verdict"] == "wrong"
+        below = ask("pool-at-another-utilization", "-5")
+        assert (below["verdict"], below["message"][:16]) == ("unreadable", "'-5' is below 0.")
 
 
 class TestChoices:

@@ -189,8 +189,10 @@ ADVICE: Final[dict[Verdict, Advice]] = {
             "Put what is shared first, without a timestamp, name or random id before it.",
             "Use one cache_salt for those who may share.",
             "Count in whole blocks: what is shared must fill at least one.",
-            "On hybrid models set --prefix-match-unit, or make the state smaller with "
-            "--mamba-ssm-cache-dtype; a smaller --block-size is raised again.",
+            (
+                "On hybrid models set --prefix-match-unit, or make the state smaller with "
+                "--mamba-ssm-cache-dtype; a smaller --block-size is raised again."
+            ),
         ),
         (
             "Two prompts as the server gets them, token by token.",

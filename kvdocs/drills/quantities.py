@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -134,7 +135,12 @@ class Bytes:
         return format_bytes(value, "B" if vanishes else self.unit, self.digits)
 
     def slip(self, text: str, truth: float, tolerance: float) -> str:
-        """Recognise a decimal unit given for a binary one, or the other way round."""
+        """Recognise bytes without a unit, and a decimal unit given for a binary one or back."""
+        if _is_bare(text) and close(parse_count(tidy(text)), truth, tolerance):
+            return (
+                f"The number is right in bytes, but a bare number is read as {self.unit}. Write "
+                "its unit, B."
+            )
         written = self._with_unit(text)
         unit = _unit_of(written)
         partner = _PARTNERS.get(unit)
@@ -149,6 +155,17 @@ class Bytes:
             f"The number is right in {partner}, but this says {unit}{read_as}. They are not the "
             f"same: {sizes}. Write the unit that you mean."
         )
+
+
+def _not_negative(value: float, text: str) -> float:
+    if value < 0:
+        raise UnitError(f"{shortened(text, 40)!r} is below 0")
+    return value
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a number stands without a unit."""
+    return not re.search(r"[a-zA-Z]", tidy(text))
 
 
 def _unit_of(text: str) -> str:
@@ -195,7 +212,7 @@ class Count:
                 plain = plain[: -len(word)]
                 break
         try:
-            return parse_count(plain.strip())
+            return _not_negative(parse_count(plain.strip()), text)
         except UnitError as error:
             raise UnitError(
                 f"{error}. Asked for is a number of {self.unit}. {self.examples}"
@@ -206,6 +223,10 @@ class Count:
         number = format_number(value, self.digits)
         return f"{number} {self.unit.removesuffix('s') if number == '1' else self.unit}"
 
-    def slip(self, text: str, truth: float, tolerance: float) -> str:  # noqa: ARG002 - one unit only
-        """Return "": a count has one unit."""
-        return ""
+    def slip(self, text: str, truth: float, tolerance: float) -> str:
+        """Recognise the right number where a whole one is asked for and it is not rounded yet."""
+        value = self.read(text)
+        if tolerance or value == truth or truth not in (math.floor(value), math.ceil(value)):
+            return ""
+        way = "down" if value > truth else "up"
+        return f"Nearly: only whole {self.unit} count. Round {way}."

@@ -238,15 +238,16 @@ BYTES_PER_TOKEN: Final = Widget(
             "model",
             "Model and its parameters",
             tuple(
-                (entry.id, f"{entry.id}, {entry.num_parameters / 1e9:.3g}B") for entry in models()
+                (entry.id, f"{entry.id}, {format_number(entry.num_parameters / 1e9, 1)}B")
+                for entry in models()
             ),
             "meta-llama/Llama-3.1-8B",
         ),
         Choice("kv_cache_dtype", "KV cache dtype", CACHE_DTYPES, "auto"),
         Text(
             "config",
-            "Or paste a config.json: it then stands in for the model above",
-            placeholder='{"num_hidden_layers": 32, "hidden_size": 4096, …}',
+            "Or paste a whole config.json: it then stands in for the model above",
+            placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}',
         ),
     ),
     draw=draw,

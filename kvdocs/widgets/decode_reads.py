@@ -244,7 +244,7 @@ def draw(*, step: int, prompt: int, model: str) -> View:
         caption=(
             "Notice that no column is ever written twice: a token's keys and values never "
             "change, so they are computed once and kept. What grows is the reading. After "
-            f"{LONG:,} tokens every further token reads {format_bytes(long, 'GB')}."
+            f"{LONG:,} tokens every further token reads {format_bytes(long, 'GB')} and more."
         ),
         table=_table(now),
         python=(

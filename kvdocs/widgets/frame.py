@@ -46,7 +46,9 @@ def _body(widget: Widget, params: Mapping[str, str], view: View) -> tuple[Node, 
         form = h("form", controls, general, class_="kv-controls", autocomplete="off")
         return _figures(view), form
     player = h("div", _fieldset("Time", timelines), class_="kv-player")
-    again = h("button", "Start again", type="reset", class_="kv-button") if widget.start else None
+    again = (
+        h("button", "Undo all changes", type="reset", class_="kv-button") if widget.start else None
+    )
     below = h("div", controls, again, general, class_="kv-controls")
     return (h("form", player, _figures(view), below, autocomplete="off"),)
 

@@ -13,6 +13,8 @@ from kvdocs.widgets.memory import MemoryKind, Segment, memory_bar
 from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
+_NONE: Final = "–"
+"""For what a server that does not start never has."""
 CACHE_DTYPES: Final = (("auto", "auto (as the model: bf16)"), ("fp8", "fp8"))
 
 
@@ -35,7 +37,8 @@ def _columns(row: tuple[str, str, str]) -> Element:
 
 def _nvidia_smi(size: LessonSize) -> Element:
     total = size.gpu.nvidia_smi_memory_bytes // MIB
-    used = int(size.budget.requested_bytes // MIB) if size.has_pool else 0
+    starts = size.has_pool and size.capacity.starts
+    used = int(size.budget.requested_bytes // MIB) if starts else 0
     rows = (
         ("| GPU  Name                           ", "|          Memory-Usage ", "| GPU-Util |"),
         (
@@ -72,16 +75,30 @@ def _picture(size: LessonSize) -> Element:
 
 
 def _tokens_formula(size: LessonSize) -> str:
+    if size.has_pool and not size.capacity.starts:
+        return f"not one request of {size.capacity.max_model_len:,} fits"
     if size.cost.windows or size.cost.constant_bytes_per_sequence:
         return (
             f"in requests of {size.capacity.max_model_len:,}:"
             f" {format_number(size.capacity.max_concurrency)} at once"
         )
-    pool = format_number(max(0, size.budget.kv_bytes) / GB)
+    pool = format_number(size.budget.kv_bytes / GB)
     return f"{pool} GB ÷ {size.cost.bytes_per_token:,} B a token"
 
 
+def _no_server(size: LessonSize) -> tuple[Figure, ...]:
+    """The figures where the weights leave nothing."""
+    short = format_number(-size.budget.kv_bytes / GB)
+    return (
+        Figure("kv_pool_tokens", "Tokens the pool holds", _NONE, "", "there is no pool"),
+        Figure("kv_pool_bytes", "Left for the KV pool", _NONE, "", f"{short} GB are missing"),
+        Figure("requested_bytes", "Claimed by vLLM", _NONE, "", "it does not start"),
+    )
+
+
 def _figures(size: LessonSize) -> tuple[Figure, ...]:
+    if not size.has_pool:
+        return _no_server(size)
     budget = size.budget
     requested = Figure(
         "requested_bytes",
@@ -94,7 +111,7 @@ def _figures(size: LessonSize) -> tuple[Figure, ...]:
     pool = Figure(
         "kv_pool_bytes",
         "Left for the KV pool",
-        format_number(max(0, budget.kv_bytes) / GB),
+        format_number(budget.kv_bytes / GB),
         "GB",
         f"{format_number(budget.requested_bytes / GB)} − {format_number(budget.weights_bytes / GB)}"
         f" − {format_number(budget.activation_bytes / GB)}"
@@ -103,8 +120,8 @@ def _figures(size: LessonSize) -> tuple[Figure, ...]:
     tokens = Figure(
         "kv_pool_tokens",
         "Tokens the pool holds",
-        f"{size.pool_tokens:,}",
-        "tokens",
+        f"{size.pool_tokens:,}" if size.pool_tokens else _NONE,
+        "tokens" if size.pool_tokens else "",
         _tokens_formula(size),
     )
     return tokens, pool, requested
@@ -128,6 +145,13 @@ def _title(size: LessonSize) -> str:
     if not size.has_pool:
         need = format_bytes(size.budget.weights_bytes, "GB")
         return f"{size.model.id} does not start here: its weights alone are {need}"
+    if not size.capacity.starts:
+        pool = format_bytes(size.budget.kv_bytes, "GB")
+        length = size.capacity.max_model_len
+        return (
+            f"{size.model.id} starts here only with a shorter --max-model-len: one request of "
+            f"{length:,} tokens does not fit {pool}"
+        )
     return (
         f"{share:.0%} of this GPU is taken before the first request; "
         f"{size.budget.kv_bytes / size.budget.total_bytes:.0%} is KV pool, still empty"

@@ -79,7 +79,10 @@ def _pool(now: Moment) -> Element:
         "div",
         h(
             "p",
-            h("span", "Who holds the pool: one box = one running request, to scale"),
+            h(
+                "span",
+                "Who holds the pool: one box = one running request, with its number, to scale",
+            ),
             h("b", f"{held / now.num_blocks:.0%} held"),
             class_="kv-strip-name",
         ),

@@ -313,7 +313,8 @@ def _figures(server: Server) -> tuple[Figure, ...]:
 def _pool_tokens(held: Capacity) -> Figure:
     """How many tokens the pool holds, or would."""
     if not held.starts:
-        kept = "one block is kept back" if held.max_model_len_that_fits else ""
+        most = held.max_model_len_that_fits
+        kept = f"in whole blocks, one kept back: {most:,} for a request" if most else ""
         label = "Tokens the pool would hold"
         return Figure("kv_pool_tokens", label, f"{held.kv_pool_tokens:,}", "", kept)
     blocks = f"{held.num_gpu_blocks:,} × {held.block_size}"

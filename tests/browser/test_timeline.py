@@ -268,7 +268,7 @@ def test_what_is_changed_while_it_runs_is_kept_exactly(page: Page, site: SiteSer
     go_to(widget, 110)
     expect(waiting).to_have_text(later.figure("waiting").value)
     expect(widget.get_by_label("Requests per second")).to_have_value("6")
-    widget.get_by_role("button", name="Start again").click()
+    widget.get_by_role("button", name="Undo all changes").click()
     expect(waiting).to_have_text(view().figure("waiting").value)
     expect(slider(widget)).to_have_value(get_widget("server-load").complete({})["second"])
     expect(widget.locator(".kv-told")).not_to_contain_text("6 requests/s")

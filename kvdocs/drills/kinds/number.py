@@ -55,7 +55,9 @@ class Number:
             return unreadable(error)
         truth = posed.answer
         if self.same(value, truth):
-            return Verdict(Outcome.RIGHT, f"{self.quantity.show(truth)}.")
+            exact, written = self.quantity.show(truth), self.quantity.show(value)
+            near = "" if written == exact else f" Yours, {written}, is near enough."
+            return Verdict(Outcome.RIGHT, f"{exact}.{near}")
         slip = self.quantity.slip(str(raw), truth, self.tolerance)
         mistake = mistake_of(value, posed, self._like)
         return Verdict(Outcome.WRONG, slip or mistake or direction(value, truth))

@@ -69,7 +69,8 @@ def _misconceptions(_: BadFillings) -> Iterator[Misconception]:
     yield Misconception(
         "takes it for the worst case",
         100.0,
-        "Not always: many fillings have no long request, and then more fit than the average says.",
+        "Not always: some fillings happen to draw fewer long requests than usual, and then more "
+        "fit than the average says.",
     )
 
 
@@ -97,7 +98,7 @@ BAD_FILLINGS: Final = Drill(
     answer=lambda p: p.percent,
     misconceptions=_misconceptions,
     hints=lambda p: (
-        "If the average were a promise, fewer would never fit.",
+        "If the average were a promise, fewer would never fit. Play the picture to its end.",
         f"The fewest that fitted were {min(p.found.counts)}, the most {max(p.found.counts)}.",
     ),
     solution=_solution,

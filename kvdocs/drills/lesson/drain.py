@@ -87,8 +87,8 @@ class Drain:
         """What must stay, in words."""
         files = "Whole files must stay. " if self.keeps_files else ""
         return (
-            f"{files}Not allowed are fewer requests a second than {self.least_rate:g} or answers "
-            f"under {self.least_output} tokens."
+            f"{files}Do not go below {self.least_rate:g} requests a second, or below answers of "
+            f"{self.least_output} tokens."
         )
 
 
@@ -137,7 +137,7 @@ def _draw(rng: random.Random) -> Drain:
 
 def _question(p: Drain) -> str:
     return (
-        f"Whole files come since second 40, and a queue grows. Go back to second {CHANGED_S}, "
+        f"Whole files have come since second 40, and a queue grows. Go back to second {CHANGED_S}, "
         f"change what helps, and let it run to second {LAST_S}: no more than {DRAINED} requests "
         f"may wait there. {p.conditions} The cache dtype may change too: the server then starts "
         "anew with it, under the same load."
@@ -161,7 +161,13 @@ def _describe(p: Drain, reached: Reached) -> str:
         f"With these settings from second {CHANGED_S} on: at second {LAST_S}, {end.running} run, "
         f"{end.waiting} wait, and {end.kv_cache_usage:.0%} of the cache is held."
     )
-    return f"{told} {_ways(reached)}" if _reached(p, reached) else told
+    if not _reached(p, reached):
+        return told
+    shown = reached.view.figure("waiting").value
+    late = (
+        f" In your picture they came later, so {shown} still wait." if int(shown) > DRAINED else ""
+    )
+    return f"{told}{late} {_ways(reached)}"
 
 
 def _ways(reached: Reached) -> str:

@@ -100,11 +100,11 @@ def _solution(p: FewerHeads) -> tuple[str | Element, ...]:
         working(
             (heads, f"on each GPU{whole}"),
             (f"{p.token_bytes_per_gpu / KIB:g} KiB", "of a token on each GPU"),
-            (format_bytes(conversation, "GB"), f"of {CONVERSATION_TOKENS:,} tokens"),
+            (format_bytes(conversation, "GB", 3), f"of {CONVERSATION_TOKENS:,} tokens"),
             (
                 (
                     f"{format_bytes(p.pool_bytes_per_gpu, 'GB')} / "
-                    f"{format_bytes(conversation, 'GB')} = {p.fit} conversations"
+                    f"{format_bytes(conversation, 'GB', 3)} = {p.fit} conversations"
                 ),
                 "rounded down",
             ),

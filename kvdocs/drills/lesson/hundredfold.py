@@ -20,8 +20,8 @@ from kvdocs.widgets.recompute import (
     work_reaches,
 )
 
-_PROMPTS: Final = (128, 256, 512, 1024)
-"""Lengths that the picture offers, so that it can be asked."""
+_PROMPTS: Final = (128, 256, 1024, 2048)
+"""Lengths that the picture offers, so that it can be asked, but for the one it starts with."""
 
 
 @dataclass(frozen=True, slots=True)

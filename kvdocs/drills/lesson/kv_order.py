@@ -14,7 +14,7 @@ from kvdocs.drills.kinds import Option, Ordering
 from kvdocs.drills.prose import working
 from kvdocs.html import Element
 from kvdocs.model import LayerKind, kv_cost
-from kvdocs.units import format_bytes
+from kvdocs.units import format_bytes, format_number
 
 _MODELS: Final = (
     "deepseek-ai/DeepSeek-V3",
@@ -91,7 +91,7 @@ def _items(p: KvOrder) -> tuple[Option, ...]:
         Option(
             model,
             _name(model),
-            f"{_parameters(model) / 1e9:.3g} billion parameters; {_heads(model)}",
+            f"{format_number(_parameters(model) / 1e9, 1)} billion parameters; {_heads(model)}",
         )
         for model in p.models
     )

@@ -97,12 +97,13 @@ def _hints(p: Load) -> tuple[str, ...]:
 
 def _solution(p: Load) -> tuple[str | Element, ...]:
     needed, pool = p.tokens_in_flight, size_lesson().pool_tokens
+    share = f"That is {needed / pool:.0%} of them."
     verdict = (
-        "It fits, with room to spare for a bad minute."
+        f"{share} A minute with twice the requests would still fit."
         if needed <= pool / 2
-        else "It fits, but a bad minute will not."
+        else f"{share} A minute with twice the requests would not fit."
         if needed <= pool
-        else "It does not fit: the rest queues, whatever the arithmetic units do."
+        else "They do not fit: the rest queues, whatever the arithmetic units do."
     )
     return (
         working(

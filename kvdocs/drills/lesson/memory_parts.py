@@ -88,7 +88,7 @@ def _options(p: MemoryParts) -> tuple[Option, ...]:
 
 
 def _why(p: MemoryParts, part: str) -> str:
-    parameters = f"{p.size.model.num_parameters_rounded / 1e9:g} billion parameters"
+    parameters = f"{p.size.model.num_parameters_rounded / 1e9:,.10g} billion parameters"
     size = format_bytes(p.parts[part], "GB")
     return {
         "weights": f"{parameters} at 2 bytes each are {size}. That is less than half.",

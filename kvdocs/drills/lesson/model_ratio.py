@@ -59,7 +59,7 @@ def _draw(rng: random.Random) -> ModelRatio:
 
 
 def _billions(model: PlainModel) -> str:
-    return f"{model.entry.num_parameters / 1e9:.3g} billion"
+    return f"{format_number(model.entry.num_parameters / 1e9, 1)} billion"
 
 
 def _question(p: ModelRatio) -> str:

@@ -115,10 +115,10 @@ def _misconceptions(p: NextToken) -> Iterator[Misconception]:
 
 def _hints(p: NextToken) -> tuple[str, ...]:
     return (
-        "Which tokens does the next one attend to?",
+        f"Which tokens are in the cache when token {p.tokens:,} goes in?",
         (
-            f"All {p.tokens:,} so far. The newest one's keys and values are computed in this very "
-            f"pass; those of the others are read, {p.step.bytes_per_token:,} bytes each."
+            f"The {p.tokens - 1:,} before it: its own keys and values are computed in this very "
+            f"pass. Those of the others are read, {p.step.bytes_per_token:,} bytes each."
         ),
         "1 MB is 1,000,000 bytes.",
     )

@@ -58,7 +58,7 @@ def _draw(rng: random.Random) -> PoolPercent:
 
 
 def _question(p: PoolPercent) -> str:
-    parameters = f"{p.size.model.num_parameters_rounded / 1e9:g} billion parameters"
+    parameters = f"{p.size.model.num_parameters_rounded / 1e9:,.10g} billion parameters"
     return (
         f"{p.name} ({parameters}, in bf16) starts on the lesson's GPU with "
         f"`--gpu-memory-utilization {p.utilization:g}`. How much of the whole GPU becomes KV pool?"

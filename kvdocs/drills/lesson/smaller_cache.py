@@ -13,7 +13,7 @@ from kvdocs.drills.kinds import Reached, State
 from kvdocs.drills.prose import working
 from kvdocs.html import Element
 from kvdocs.model import kv_cost
-from kvdocs.units import format_bytes
+from kvdocs.units import format_bytes, format_number
 
 _REFERENCES: Final = (
     "meta-llama/Llama-3.1-8B",
@@ -33,7 +33,7 @@ def _bytes(entry: CatalogModel) -> int:
 def _size(entry: CatalogModel, digits: int = 1) -> str:
     """Parameters in words; of the text model, where that is not the whole."""
     part = " in its text model" if entry.is_text_part else ""
-    return f"{entry.num_parameters / 1e9:.{digits}f} billion parameters{part}"
+    return f"{format_number(entry.num_parameters / 1e9, digits)} billion parameters{part}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,12 @@ def _describe(p: SmallerCache, reached: Reached) -> str:
     entry = _chosen(reached)
     if entry is None:
         return "The picture shows a pasted config; choose a model of the list."
+    if entry == p.entry:
+        return f"That is {p.name} itself; choose another in the picture."
     kib = format_bytes(_bytes(entry), "KiB", 1)
     return (
         f"{entry.id} has {_size(entry)} and takes {kib} a token; {p.name} has "
-        f"{p.entry.num_parameters / 1e9:.1f} billion and takes "
+        f"{format_number(p.entry.num_parameters / 1e9, 1)} billion and takes "
         f"{format_bytes(_bytes(p.entry), 'KiB', 1)}."
     )
 
@@ -138,7 +140,8 @@ def _misconceptions(p: SmallerCache) -> Iterator[Misconception]:
     yield Misconception(
         "took a larger cache",
         {"model": fat.id},
-        "More parameters, but no smaller cache. Look for few KV heads, or for a latent.",
+        "More parameters, but no smaller cache. Look for few KV heads, or one "
+        "compressed vector in place of heads.",
         same_or_more,
     )
 

@@ -168,7 +168,7 @@ def _misconceptions(p: Refused) -> Iterator[Misconception]:
     yield Misconception(
         "changed nothing that helps",
         p.controls,
-        "The error names two ways out itself: read its last sentences.",
+        "The error names two of the ways itself: read its last sentences.",
         refuses,
     )
 
