@@ -178,7 +178,9 @@ def _outcome(session: Session, outcomes: Sequence[ServerRun]) -> Iterator[Elemen
     )
     if session.is_done:
         yield _part("Diagnosis")
-        yield h("p", "Each at its worst moment, counted from the start.", class_="kv-note")
+        yield h(
+            "p", "Each judged at its worst moment, with counters since the start.", class_="kv-note"
+        )
         for letter, one in zip(LETTERS, session.runs, strict=False):
             yield _diagnosis(one.trouble.diagnosis, letter if two else "")
         for letter, run in zip(LETTERS, outcomes, strict=False):

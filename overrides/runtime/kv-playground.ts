@@ -259,7 +259,7 @@ export function define(tools: Tools): void {
       this.toggleAttribute("stale", stale);
       sized.hidden = !stale && Object.keys(answer.errors).length === 0;
       if (stale && this.#phase !== "running") {
-        this.#tell("Changed since the last run: the picture below is of before. Press Run.", 0);
+        this.#tell("Changed since the last run: the picture below still shows that run. Press Run.", 0);
       }
     }
 
@@ -342,7 +342,7 @@ export function define(tools: Tools): void {
     #refused(errors: Params): void {
       this.#session = 0;
       this.#showErrors(errors);
-      this.#tell("Nothing was run: see the message at the field. The picture below is of before.", 0);
+      this.#tell("Nothing was run: see the message at the field. The picture below still shows the last run.", 0);
       this.#form.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
     }
 

@@ -475,7 +475,7 @@ def tokens_found(shared, block_size):
 PREFIX: Final = Exhibit(
     id="bug-part-of-a-block",
     title="A shared beginning shorter than a block",
-    story="A forecast of the prefix cache's hits, for prompts that go on after what they share. "
+    story="A forecast of the prefix cache's hits, for prompts longer than their shared beginning. "
     "Blocks are not always of 16 tokens: some hybrid models have blocks of 784.",
     function="tokens_found",
     unit="tokens",
@@ -497,8 +497,9 @@ PREFIX: Final = Exhibit(
     ),
     why=(
         "Only whole blocks are found. Models with recurrent layers have blocks of hundreds of "
-        "tokens, and by default a system prompt shorter than one is not found, though the server "
-        "is well (vLLM's `--prefix-match-unit` matches finer, where a state was kept)."
+        "tokens, and by default a system prompt shorter than one is not found, though nothing "
+        "is wrong with the server (vLLM's `--prefix-match-unit` matches finer, where a state was "
+        "kept)."
     ),
     source=Source(
         "vllm #54607",
@@ -534,7 +535,7 @@ BYTES = {"bf16": 2, "fp8": 1}
 
 
 def bytes_per_token(numbers, weights_dtype, cache_dtype):
-    """KV bytes of a token that leaves so many numbers."""
+    """KV bytes of a token that leaves `numbers` values in the cache."""
     return numbers * BYTES[weights_dtype]
 '''
 DTYPE: Final = Exhibit(

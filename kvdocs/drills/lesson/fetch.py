@@ -184,6 +184,20 @@ class Crossing:
         return self.both.moves_from(_LONGEST)
 
     @property
+    def straight(self) -> int:
+        """The same by a straight line through the times that the question tells."""
+        short, long = (self.both.at(tokens) for tokens in _KNOWN)
+        fetch, low, high = (
+            each / tokens
+            for each, tokens in (
+                (short.move_s, short.tokens),
+                (short.recompute_s, short.tokens),
+                (long.recompute_s, long.tokens),
+            )
+        )
+        return round(short.tokens + (fetch - low) / (high - low) * (long.tokens - short.tokens))
+
+    @property
     def tokens_at_peak(self) -> int:
         """The same if all of the network were reached."""
         return self._over(1.0).moves_from(_LONGEST)
@@ -258,6 +272,14 @@ def _crossing_solution(p: Crossing) -> tuple[str | Element, ...]:
             (
                 f"{_ms(long.recompute_s)} / {long.tokens:,} = {_us(long)}",
                 "of a long one: so much more for each token before it",
+            ),
+            (
+                (
+                    f"({1e6 * at.move_s / at.tokens:.2f} µs − {_us(short)}) / "
+                    f"({_us(long)} − {_us(short)}) × {long.tokens - short.tokens:,} + "
+                    f"{short.tokens:,} ≈ {round(p.straight, -2):,}"
+                ),
+                "where a straight line through both is as dear as fetching; exactly computed:",
             ),
             (
                 f"{_ms(at.recompute_s)} / {at.tokens:,} = {_us(at)}",

@@ -112,7 +112,8 @@ def _printed_misconceptions(p: Printed) -> Iterator[Misconception]:
     yield Misconception(
         "doubled for key and value",
         2 * _token_bytes(server),
-        "Twice too much: a token's key and value both lie in that memory already.",
+        "Twice too much, as in bf16 or as if key and value were still to be added. Divide the "
+        "memory printed by the tokens printed: both lie in it, in the dtype of this server.",
     )
     yield Misconception(
         "one layer",

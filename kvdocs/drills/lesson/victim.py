@@ -145,7 +145,7 @@ def _solution(p: Pressed) -> tuple[str | Element, ...]:
         ),
         (
             f"{lost.freed_blocks} blocks become free and the KV of {lost.lost_tokens:,} tokens is "
-            "lost: it is computed again, as far as the blocks have been taken by then. "
+            "lost: it is computed again, but for blocks still in the prefix cache by then. "
             f"{lost.request_id} goes to the front of the waiting queue. Only with "
             "`--scheduling-policy priority` are others chosen: the least urgent."
         ),
