@@ -74,8 +74,8 @@ def _scales_solution(p: PlainModel) -> tuple[str | Element, ...]:
             (f"together {whole:,} B = {format_bytes(whole, 'KiB')}", "a token"),
         ),
         (
-            f"{100 * (whole / fp8 - 1):.1f}% more than plain fp8, whose two scales a layer are kept "
-            "with the weights and cost a token nothing."
+            f"{100 * (whole / fp8 - 1):.1f}% more than plain fp8, whose two scales a layer are "
+            "kept with the weights and cost a token nothing."
         ),
     )
 
