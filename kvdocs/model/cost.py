@@ -68,6 +68,7 @@ class KVCost:
         tensor_parallel_size: GPUs each layer is split over.
         pipeline_parallel_size: Stages the layers are spread over.
         binding_stage: Index of the pipeline stage that holds the most.
+        is_copied: Whether the GPUs that a layer is split over hold some of it more than once.
         notes: What to know about these figures.
     """
 
@@ -84,6 +85,7 @@ class KVCost:
     tensor_parallel_size: int
     pipeline_parallel_size: int
     binding_stage: int
+    is_copied: bool
     notes: tuple[str, ...] = ()
 
     def bytes_at(self, tokens: int) -> int:
@@ -129,6 +131,11 @@ class StageCost:
     window_bytes_per_token: int
     constant_bytes: int
 
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of a token's K and V in all layers that keep them."""
+        return self.bytes_per_token + self.window_bytes_per_token
+
 
 def kv_cost(
     model: Model,
@@ -165,6 +172,7 @@ def kv_cost(
     dtype = resolve_cache_dtype(model, kv_cache_dtype)
     stages = stage_bounds(model.num_layers, pipeline_parallel_size)
     whole = _stage_cost(model, dtype, 1, (0, model.num_layers))
+    split = _stage_cost(model, dtype, tensor_parallel_size, (0, model.num_layers))
     per_stage = [_stage_cost(model, dtype, tensor_parallel_size, stage) for stage in stages]
     sizes = [(s.bytes_per_token, s.window_bytes_per_token, s.constant_bytes) for s in per_stage]
     binding = sizes.index(max(sizes))
@@ -183,6 +191,7 @@ def kv_cost(
         tensor_parallel_size=tensor_parallel_size,
         pipeline_parallel_size=pipeline_parallel_size,
         binding_stage=binding,
+        is_copied=split.kv_bytes_per_token * tensor_parallel_size > whole.kv_bytes_per_token,
         notes=_cost_notes(model, dtype),
     )
 

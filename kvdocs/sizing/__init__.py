@@ -28,6 +28,7 @@ from kvdocs.sizing.budget import (
 from kvdocs.sizing.capacity import Capacity, capacity, requested_length
 from kvdocs.sizing.cases import capacity_case
 from kvdocs.sizing.groups import Group, Grouping, Part
+from kvdocs.sizing.share import Share, share_of
 
 __all__ = [
     "LESSON_OVERHEAD",
@@ -40,6 +41,7 @@ __all__ = [
     "Grouping",
     "Overhead",
     "Part",
+    "Share",
     "capacity",
     "capacity_case",
     "default_max_num_batched_tokens",
@@ -48,4 +50,5 @@ __all__ = [
     "lesson_budget",
     "real_budget",
     "requested_length",
+    "share_of",
 ]

@@ -39,6 +39,7 @@ class Capacity:
             size vLLM printed before 0.20).
         kv_cache_size_tokens: The size vLLM prints since 0.20: concurrency times length.
         max_concurrency: Requests of `max_model_len` at once, as vLLM prints it.
+        blocks_by_group: Blocks that vLLM counts for one of them, in each group of `grouping`.
         max_model_len: The longest request (after auto-fit).
         max_model_len_that_fits: The longest request that would fit, at most the model's.
         starts: Whether the server would start.
@@ -58,6 +59,7 @@ class Capacity:
     kv_block_tokens: int
     kv_cache_size_tokens: int
     max_concurrency: float
+    blocks_by_group: tuple[int, ...]
     max_model_len: int
     max_model_len_that_fits: int
     starts: bool
@@ -202,6 +204,7 @@ def _no_cache(length: int, flags: ServerFlags, engine: Engine) -> Capacity:
         kv_block_tokens=0,
         kv_cache_size_tokens=0,
         max_concurrency=0.0,
+        blocks_by_group=(),
         max_model_len=length,
         max_model_len_that_fits=length,
         starts=True,
@@ -228,6 +231,7 @@ def _capacity(model: Model, flags: ServerFlags, engine: Engine, plan: Plan) -> C
         kv_block_tokens=plan.num_blocks // len(groups) * smallest_block,
         kv_cache_size_tokens=plan.kv_cache_size_tokens,
         max_concurrency=plan.max_concurrency,
+        blocks_by_group=plan.blocks_by_group,
         max_model_len=plan.max_model_len,
         max_model_len_that_fits=plan.max_model_len_that_fits,
         starts=plan.refusal is None,

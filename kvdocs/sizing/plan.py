@@ -52,7 +52,7 @@ class Plan:
         num_blocks: Blocks on every GPU, the reserved one included; 0 when it does not start.
         bytes_per_block: Bytes of one block per GPU.
         available_bytes: Cache bytes per GPU that the plan counts with.
-        blocks_per_request: Blocks a request of `max_model_len` takes.
+        blocks_by_group: Blocks a request of `max_model_len` takes in each group.
         max_model_len: The length planned for (after auto-fit).
         max_model_len_that_fits: The longest request that would fit, up to the length asked for.
         refusal: vLLM's text, or None when it starts.
@@ -63,11 +63,16 @@ class Plan:
     num_blocks: int
     bytes_per_block: tuple[int, ...]
     available_bytes: tuple[int, ...]
-    blocks_per_request: int
+    blocks_by_group: tuple[int, ...]
     max_model_len: int
     max_model_len_that_fits: int
     refusal: str | None
     log: tuple[str, ...]
+
+    @property
+    def blocks_per_request(self) -> int:
+        """Blocks a request of `max_model_len` takes."""
+        return sum(self.blocks_by_group)
 
     @property
     def max_concurrency(self) -> float:
@@ -139,15 +144,15 @@ def plan_cache(
     num_blocks = 0
     if refusal is None:
         num_blocks = min(have // block for have, block in zip(available, per_block, strict=True))
-    request = blocks_per_request(grouping.groups, need, length)
+    request = blocks_by_group(grouping.groups, need, length)
     if refusal is None:
-        log.append(capacity_line(num_blocks / request, length))
+        log.append(capacity_line(num_blocks / sum(request), length))
     return Plan(
         grouping=grouping,
         num_blocks=num_blocks,
         bytes_per_block=per_block,
         available_bytes=available,
-        blocks_per_request=request,
+        blocks_by_group=request,
         max_model_len=length,
         max_model_len_that_fits=min(fits),
         refusal=refusal,
@@ -179,7 +184,23 @@ def blocks_per_request(groups: Sequence[Group], need: Need, max_model_len: int) 
         >>> blocks_per_request([Group((Part(spec, (0,)),))], need, 32768)
         137
     """
-    return sum(
+    return sum(blocks_by_group(groups, need, max_model_len))
+
+
+def blocks_by_group(groups: Sequence[Group], need: Need, max_model_len: int) -> tuple[int, ...]:
+    """Blocks one request of `max_model_len` tokens takes in each group.
+
+    Examples:
+        >>> from kvdocs.sizing.groups import Group, Part
+        >>> from kvdocs.sizing.specs import LayerSpec, SpecKind
+        >>> kinds = ((SpecKind.SLIDING, 128), (SpecKind.FULL, 0))
+        >>> specs = [LayerSpec(kind, token_bytes=4096, block_size=16, window=window)
+        ...     for kind, window in kinds]
+        >>> groups = [Group((Part(spec, (0,)),)) for spec in specs]
+        >>> blocks_by_group(groups, Need(max_in_flight_tokens=2048), 32768)
+        (137, 2048)
+    """
+    return tuple(
         max(need.blocks(part.spec, max_model_len) for part in group.parts) for group in groups
     )
 
