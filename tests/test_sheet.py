@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
 
 import pytest
@@ -11,6 +13,7 @@ from kvdocs.catalog import get_model, model_ids
 from kvdocs.errors import ParameterError
 from kvdocs.metrics.names import VLLM
 from kvdocs.sheet import Grid, Line, parts, read_subject
+from kvdocs.units import BYTE_UNITS
 from kvdocs.widgets.browser import update
 from kvdocs.widgets.cheat_sheet import CHEAT_SHEET
 
@@ -78,6 +81,128 @@ def test_moving_and_recomputing_are_plain_divisions():
 def test_a_window_is_told_apart():
     sheet = values(model="google/gemma-3-27b-it", gpu="h200-sxm-141gb")
     assert (sheet["One token"], sheet["in windows"]) == ("80 KiB", "416 KiB")  # 10 and 52 layers
+
+
+NUMBER = re.compile(r"(?P<digits>\d[\d,]*(?:\.(?P<decimals>\d+))?)(?: (?P<unit>[KMG]i?B|B|GB)\b)?")
+
+
+def bounds(match):
+    """The least and the most that a printed number stands for; whole numbers are exact."""
+    unit = BYTE_UNITS[match["unit"] or "B"]
+    value = float(match["digits"].replace(",", ""))
+    rounded = match["decimals"] or match["unit"] in {"GB", "GiB", "KiB"}
+    half = 0.5 * 10 ** -len(match["decimals"] or "") if rounded else 0
+    return (value - half) * unit, (value + half) * unit
+
+
+def recompute(how):
+    """The least and the most that a printed sum comes to, by its printed numbers alone."""
+    how = re.sub(r"\([a-zA-Z ]+\)", "", how.split(": ")[-1].split("; ")[-1])
+    how = re.sub(r"([\d.]+) −", r"\1 GB −", how).replace(") GB", " GB)")  # one unit for all
+    numbers = list(NUMBER.finditer(how))
+    terms = NUMBER.sub("@", how)
+    terms = re.sub(r"[a-zA-Z]+", "", terms).translate(str.maketrans("×÷−", "*/-"))
+    terms = terms.replace("⌈", "math.ceil(").replace("⌉", ")")
+    results = []
+    for corner in itertools.product(*(sorted({*bounds(number)}) for number in numbers)):
+        values = iter(corner)
+        filled = re.sub("@", lambda _, values=values: repr(next(values)), terms)
+        results.append(eval(filled, {"math": math}))  # noqa: S307 - the sheet's own words
+    return min(results), max(results)
+
+
+def check(line):
+    least, most = recompute(line.how)
+    shown = NUMBER.search(line.value)
+    low, high = bounds(shown)
+    if not shown["unit"]:  # a count, rounded down
+        high += 1
+    assert least <= high, line
+    assert most >= low, line
+
+
+KINDS = [
+    ("meta-llama/Llama-3.1-8B", "lesson-h100-80gb", 1),
+    ("meta-llama/Llama-3.1-70B", "a100-sxm-80gb", 4),
+    ("deepseek-ai/DeepSeek-V3", "h200-sxm-141gb", 8),  # a latent, copied
+    ("zai-org/GLM-5.2", "b200-sxm-180gb", 16),  # two kinds of latent layers
+    ("Qwen/Qwen3-235B-A22B", "h200-sxm-141gb", 8),  # 4 KV heads, copied
+    ("google/gemma-3-27b-it", "lesson-h100-80gb", 1),  # windows
+    ("google/gemma-3-27b-it", "a100-sxm-40gb", 4),
+    ("mistralai/Mistral-7B-v0.1", "l4-24gb", 1),  # windows alone
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "h200-sxm-141gb", 2),  # states
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "h200-sxm-141gb", 4),  # states, and heads copied
+    ("moonshotai/Kimi-Linear-48B-A3B-Instruct", "h200-sxm-141gb", 2),  # states, and a latent
+    ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "h200-sxm-141gb", 4),  # chunks
+    ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "h200-sxm-141gb", 2),  # layers without a cache
+]
+
+
+@pytest.mark.parametrize("tokens", [1024, 8192, 32_768])
+@pytest.mark.parametrize("dtype", ["auto", "fp8"])
+@pytest.mark.parametrize(("model", "gpu", "num_gpus"), KINDS)
+def test_every_sum_comes_out_by_its_printed_terms(model, gpu, num_gpus, dtype, tokens):
+    subject = read_subject(
+        model=model, gpu=gpu, num_gpus=num_gpus, kv_cache_dtype=dtype, tokens=tokens
+    )
+    found = lines(model=model, gpu=gpu, num_gpus=num_gpus, kv_cache_dtype=dtype, tokens=tokens)
+    sums = ["KV pool", "Tokens in the pool", "Blocks in the pool", "A sequence takes"]
+    sums.append(f"Sequences of {subject.tokens:,}")
+    if subject.is_plain:
+        sums.append("One token")
+    for what in sums:
+        check(found[what])
+    sequences, each, blocks = (
+        int(found[what].value.replace(",", ""))
+        for what in (sums[4], "A sequence takes", "Blocks in the pool")
+    )
+    assert sequences == blocks // each
+    concurrency = float(re.search(r"([\d.]+)x", found["Start-up log"].how)[1])
+    assert sequences <= concurrency <= sequences + 1
+
+
+def test_a_sum_that_does_not_come_out_is_found():
+    check(Line("", "53.44 GB ÷ (131,072 B × 8,192)", 9, "49"))
+    with pytest.raises(AssertionError):
+        check(Line("", "380.3 GB ÷ 70,272 B", 1, "676,450"))
+
+
+def test_a_copied_cache_is_reckoned_on_each_gpu():
+    sheet = lines(model="deepseek-ai/DeepSeek-V3", gpu="h200-sxm-141gb", num_gpus=8)
+    tokens = sheet["Tokens in the pool"]
+    assert tokens.how == "47.54 GB on each GPU ÷ 70,272 B (every GPU holds a copy)"
+    assert tokens.value == "676,450"
+    assert sheet["8,192 tokens"].how == "one sequence = 0.576 GB on each GPU"  # 70,272 × 8,192
+    assert "the latent is copied" in sheet["`--tensor-parallel-size`"].how
+    assert "KV heads per GPU" not in sheet
+    heads = lines(model="Qwen/Qwen3-235B-A22B", gpu="h200-sxm-141gb", num_gpus=8)
+    # 188 KiB of 4 heads, of which each GPU holds 1
+    assert "÷ 48,128 B (KV heads are copied)" in heads["Tokens in the pool"].how
+
+
+def test_groups_of_layers_take_blocks_each():
+    gemma = lines(model="google/gemma-3-27b-it")
+    assert gemma["A sequence takes"].how.endswith(": 512 + 6 × 513")
+    assert gemma["Sequences of 8,192"].how == "11,825 blocks ÷ 3,590 a sequence"
+    assert gemma["fp8 cache"].value == "40 KiB, 208 KiB"  # half of 10 and of 52 layers' bytes
+    states = lines(
+        model="Qwen/Qwen3-Next-80B-A3B-Instruct", gpu="h200-sxm-141gb", num_gpus=2, tokens=32_768
+    )
+    assert states["A sequence takes"].how.endswith(": 61 + 3 × 2")
+    assert states["Sequences of 32,768"].value == "116"  # 7,775 ÷ 67
+
+
+def test_windows_are_counted_with_the_batch_of_the_gpu():
+    # An A100 takes 2,048 tokens a step: (1,023 + 2 × 2,048) / 16, rounded up, and 1
+    gemma = lines(model="google/gemma-3-27b-it", gpu="a100-sxm-80gb")
+    assert gemma["A sequence takes"].how.endswith(": 512 + 6 × 321")
+
+
+def test_where_the_gpus_total_comes_from_is_said():
+    by_driver = "0.9 × 85.9 GB (80 GiB by the driver, a little less for vLLM; sold as 80 GB)"
+    assert lines(gpu="a100-sxm-80gb")["Claimed at start"].how == by_driver
+    measured = "0.9 × 85.02 GB (79.2 GiB; sold as 80 GB)"
+    assert lines(gpu="h100-sxm-80gb")["Claimed at start"].how == measured
 
 
 def test_a_pasted_config_counts_its_own_weights():

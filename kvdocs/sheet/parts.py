@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from kvdocs.catalog import get_link
 from kvdocs.errors import ConfigError, FlagError
 from kvdocs.model import LayerGroup, LayerKind
+from kvdocs.model.cost import layer_token_bytes
 from kvdocs.sheet.line import Grid, Line, Part
 from kvdocs.sheet.rules import DIAGNOSIS, METRICS, RULES
 from kvdocs.sheet.subject import LENGTHS, Subject
@@ -51,7 +53,9 @@ def parts(subject: Subject) -> tuple[Part, ...]:
 
 
 def _gb(num_bytes: float) -> str:
-    return format_bytes(num_bytes, "GB", 2 if num_bytes < 100 * GB else 1)
+    return format_bytes(
+        num_bytes, "GB", 1 if num_bytes >= 100 * GB else 2 if num_bytes >= GB else 3
+    )
 
 
 def _memory(s: Subject) -> Iterator[Line]:
@@ -77,11 +81,12 @@ def _memory(s: Subject) -> Iterator[Line]:
 
 
 def _sold(s: Subject) -> str:
-    """What the memory is in GiB and what the maker calls it, where that is another number."""
+    """What the memory is in GiB, who says so, and what the maker calls it, if another number."""
     total, sold = s.budget.total_bytes, s.gpu.memory_bytes
     if total == sold:
         return ""
-    return f" ({format_bytes(total, 'GiB', 1)}; sold as {format_bytes(sold, 'GB')})"
+    seen = "" if s.gpu.cuda_memory_bytes else " by the driver, a little less for vLLM"
+    return f" ({format_bytes(total, 'GiB', 1)}{seen}; sold as {format_bytes(sold, 'GB')})"
 
 
 def _bytes(s: Subject) -> Iterator[Line]:
@@ -89,20 +94,39 @@ def _bytes(s: Subject) -> Iterator[Line]:
     formula = _formula(s) if s.is_plain else "of the layers that keep every token"
     if cost.bytes_per_token:
         yield Line("One token", formula, 4, format_bytes(cost.bytes_per_token, kib))
-    if cost.windows:
-        within = f"of the last {cost.window_tokens:,} tokens only"
-        yield Line("in windows", within, 4, format_bytes(cost.window_bytes_per_token, kib))
+    whole = "; vLLM keeps all" if s.model.group(LayerKind.CHUNKED) else " only"
+    for window in cost.windows:
+        within = f"of the last {window.tokens:,} tokens{whole}"
+        yield Line("in windows", within, 4, format_bytes(window.bytes_per_token, kib))
     if cost.constant_bytes_per_sequence:
         state = format_bytes(cost.constant_bytes_per_sequence, "MiB")
         yield Line("state", "once a sequence, whatever its length", 4, state)
     yield from _other_heads(s)
     yield from _other_dtype(s)
-    size = cost.sequence_bytes_at(s.tokens)
-    yield Line(f"{s.tokens:,} tokens", f"one sequence = {_gb(size)}", 9, f"{size / GIB:,.2f} GiB")
-    if s.num_gpus > 1 and s.model.num_key_value_heads:
-        heads = max(1, s.model.num_key_value_heads // s.num_gpus)
-        how = f"{s.model.num_key_value_heads} ÷ {s.num_gpus} GPUs, at least 1 (then copies)"
-        yield Line("KV heads per GPU", how, 6, str(heads))
+    yield Line(f"{s.tokens:,} tokens", _sequence(s), 9, f"{s.sequence_bytes / GIB:,.2f} GiB")
+    if s.num_gpus > 1:
+        yield from _on_each_gpu(s)
+
+
+def _sequence(s: Subject) -> str:
+    """What a sequence keeps, and what vLLM counts for it where that is more."""
+    size = _gb(s.sequence_bytes)
+    if s.is_plain:
+        return f"one sequence = {size}{s.share.where}"
+    if s.is_one_row:
+        return f"one sequence = {size}"
+    counted = f"{s.sequence_blocks:,} × {format_bytes(s.block_bytes, 'KiB')}{s.share.where}"
+    return f"one sequence keeps {size}; vLLM counts {counted}"
+
+
+def _on_each_gpu(s: Subject) -> Iterator[Line]:
+    heads = s.model.num_key_value_heads
+    if s.model.group(LayerKind.LATENT):
+        size = format_bytes(s.cost.bytes_per_token_per_gpu, "KiB")
+        yield Line("Latent on each GPU", "one for all heads: not split, but copied", 6, size)
+    elif heads:
+        how = f"{heads} ÷ {s.num_gpus} GPUs, at least 1 (then copies)"
+        yield Line("KV heads per GPU", how, 6, str(max(1, heads // s.num_gpus)))
 
 
 def _attention(s: Subject) -> LayerGroup | None:
@@ -114,7 +138,11 @@ def _attention(s: Subject) -> LayerGroup | None:
 def _formula(s: Subject) -> str:
     group, size = _attention(s), format_number(s.cost.element_bytes)
     if group is None:
-        return "layers × what each keeps"
+        kept = (
+            (each.count, layer_token_bytes(each, s.cost.kv_cache_dtype, 1))
+            for each in s.model.layers
+        )
+        return " + ".join(f"{count} layers × {each:,} B" for count, each in kept if each)
     if group.head_size != group.head_size_v:
         pair = f"({group.head_size} + {group.head_size_v})"
         return f"{pair} × {group.count} layers × {group.num_kv_heads} KV heads × {size} B"
@@ -139,26 +167,41 @@ def _other_dtype(s: Subject) -> Iterator[Line]:
         cost = s.with_dtype(other)
     except (ConfigError, FlagError):
         return
-    per_token = cost.bytes_per_token or cost.window_bytes_per_token
+    kinds = [each for each in (cost.bytes_per_token, cost.window_bytes_per_token) if each]
     size = format_number(cost.element_bytes)
     how = f"{size} B a value, whatever the weights are"
-    yield Line(f"{word} cache", how, 8, format_bytes(per_token, "KiB"))
+    if len(kinds) > 1:
+        how = f"{size} B a value; of every token, in windows"
+    yield Line(f"{word} cache", how, 8, ", ".join(format_bytes(each, "KiB") for each in kinds))
 
 
 def _fits(s: Subject) -> Iterator[Line | Grid]:
-    held = s.held
-    divided = f"{_gb(held.kv_pool_bytes)} ÷ {s.cost.bytes_per_token:,} B"
-    per = divided if s.is_plain else f"in sequences of {s.tokens:,}"
-    yield Line("Tokens in the pool", per, 1, f"{held.kv_pool_tokens:,}")
     n = s.at_once(s.tokens)
-    yield Line(f"Sequences of {s.tokens:,}", "pool ÷ (bytes per token × tokens)", 9, f"{n:,}")
+    yield Line("Tokens in the pool", _pool_tokens(s), 1, f"{s.pool_tokens:,}")
+    yield Line(f"Sequences of {s.tokens:,}", _sequences(s, n), 9, f"{n:,}")
     yield _lengths(s)
     yield Line("Longest request", "what vLLM starts with as --max-model-len", 7, f"{s.longest:,}")
     law = f"in flight = requests/s × seconds each stays; if {STAY_S} s, {n:,} ÷ {STAY_S}"
     yield Line("Little's law", law, 10, f"{format_number(n / STAY_S, 1)} /s")
     how = f"requests/s × seconds × tokens each; 1 /s × {STAY_S} s × {s.tokens:,}"
-    share = STAY_S * s.tokens / max(1, held.kv_pool_tokens)
-    yield Line("Working set", how, 10, f"{share:.0%} of the pool" if held.starts else "")
+    share = STAY_S * s.tokens / max(1, s.pool_tokens)
+    yield Line("Working set", how, 10, f"{share:.0%} of the pool" if s.held.starts else "")
+
+
+def _pool_tokens(s: Subject) -> str:
+    if not s.is_plain:
+        return f"{s.pool_blocks:,} blocks ÷ {s.sequence_blocks:,} a sequence × {s.tokens:,}"
+    share = s.share
+    copies = f" ({share.copies})" if share.copies else ""
+    return f"{_gb(share.pool_bytes)}{share.where} ÷ {share.bytes_per_token:,} B{copies}"
+
+
+def _sequences(s: Subject, at_once: int) -> str:
+    """The division, in blocks where bytes do not say how many fit."""
+    share = s.share
+    if s.is_plain and share.pool_bytes // s.sequence_bytes == at_once:
+        return f"{_gb(share.pool_bytes)} ÷ ({share.bytes_per_token:,} B × {s.tokens:,})"
+    return f"{s.pool_blocks:,} blocks ÷ {s.sequence_blocks:,} a sequence"
 
 
 def _lengths(s: Subject) -> Grid:
@@ -175,17 +218,12 @@ def _lengths(s: Subject) -> Grid:
 
 def _blocks(s: Subject) -> Iterator[Line]:
     held, (prefix, users) = s.held, SHARED
-    size = held.block_size
-    how = f"of {size} tokens, {format_bytes(held.bytes_per_block * s.num_gpus, 'MiB')} each"
-    yield Line("Blocks in the pool", how, 13, f"{held.num_gpu_blocks:,}")
-    yield Line(
-        "A sequence takes",
-        f"⌈tokens ÷ {size}⌉, as it grows; ⌈{s.tokens:,} ÷ {size}⌉",
-        13,
-        f"{-(-s.tokens // size):,}",
-    )
+    size, share, block = held.block_size, s.share, format_bytes(s.block_bytes, "KiB")
+    how = f"of {size} tokens: {_gb(share.pool_bytes)}{share.where} ÷ {block}"
+    yield Line("Blocks in the pool", how, 13, f"{s.pool_blocks:,}")
+    yield Line("A sequence takes", _sequence_blocks(s), 13, f"{s.sequence_blocks:,}")
     yield Line("Empty", "the rest of each sequence's last block", 13, f"≤ {size - 1} tokens")
-    slab = held.kv_pool_tokens // s.tokens
+    slab = s.pool_tokens // s.tokens
     yield Line("Contiguous slabs", f"pool ÷ limit, used or not; at {s.tokens:,}", 12, f"{slab:,}")
     yield Line(
         "Shared beginning",
@@ -204,6 +242,19 @@ def _blocks(s: Subject) -> Iterator[Line]:
         16,
         f"≤ {format_seconds(s.timer.recompute_time(s.tokens))}",
     )
+
+
+def _sequence_blocks(s: Subject) -> str:
+    """Blocks of a sequence: one row of them, or one for each group of layers."""
+    size, counts = s.held.block_size, Counter(s.held.blocks_by_group)
+    if s.is_one_row:
+        return f"⌈tokens ÷ {size}⌉, as it grows; ⌈{s.tokens:,} ÷ {size}⌉"
+    rarest_first = sorted(counts.items(), key=lambda pair: pair[1])
+    terms = (
+        f"{groups} × {blocks:,}" if groups > 1 else f"{blocks:,}" for blocks, groups in rarest_first
+    )
+    windows = ", two batches in flight" if s.cost.windows else ""
+    return f"by groups of layers{windows}: {' + '.join(terms)}"
 
 
 def _time(s: Subject) -> Iterator[Line]:
@@ -255,7 +306,12 @@ def _flags(s: Subject) -> Iterator[Line]:
     yield Line("`--gpu-memory-utilization`", "share of the whole GPU: moves the pool", 1)
     yield Line("`--max-model-len`", "limit of one request; reserves nothing", 7)
     yield Line("`--kv-cache-dtype fp8`", "half the bytes per token, and half the reads", 18)
-    yield Line("`--tensor-parallel-size`", "splits weights and KV heads", 6)
+    split = "splits weights and KV heads"
+    if s.model.group(LayerKind.LATENT):
+        split = "splits weights; the latent is copied to every GPU"
+    elif s.share.copies:
+        split = "splits weights and KV heads; copies heads if too few"
+    yield Line("`--tensor-parallel-size`", split, 6)
     yield Line(
         "`--block-size`",
         "rounding, and how finely beginnings are shared",

@@ -12,9 +12,17 @@ from kvdocs.cli.parameters import count_parameters, is_quantized, why_not_counte
 from kvdocs.errors import ConfigError, FlagError, ParameterError, UnitError
 from kvdocs.flags import ServerFlags
 from kvdocs.gpu import Gpu
-from kvdocs.model import KVCost, Model, kv_cost, parse_config
+from kvdocs.model import KVCost, LayerKind, Model, kv_cost, parse_config
 from kvdocs.scenario import CONVERSATION_TOKENS, LESSON, weights_bytes
-from kvdocs.sizing import Budget, Capacity, capacity, lesson_budget
+from kvdocs.sizing import (
+    Budget,
+    Capacity,
+    Share,
+    capacity,
+    default_max_num_batched_tokens,
+    lesson_budget,
+    share_of,
+)
 from kvdocs.timing import RooflineTimer, Weights
 from kvdocs.units import format_bytes, parse_bytes, parse_count
 
@@ -90,6 +98,47 @@ class Subject:
         return not (self.cost.windows or self.cost.constant_bytes_per_sequence)
 
     @property
+    def share(self) -> Share:
+        """The pool and the bytes per token that divide to the tokens it holds."""
+        return share_of(self.model, self.cost, self.held)
+
+    @property
+    def sequence_bytes(self) -> int:
+        """Bytes that a sequence keeps; where every token is copied, on each GPU."""
+        if self.is_plain:
+            return self.share.bytes_per_token * self.tokens
+        if self.model.group(LayerKind.CHUNKED):  # vLLM keeps the whole context in them, too.
+            return (self.cost.bytes_per_token + self.cost.window_bytes_per_token) * self.tokens
+        return self.cost.sequence_bytes_at(self.tokens)
+
+    @property
+    def sequence_blocks(self) -> int:
+        """Blocks that vLLM counts for a sequence, over all groups of layers."""
+        return sum(self.held.blocks_by_group)
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether a sequence's blocks hold its tokens one after another, as in a single group."""
+        return self.sequence_blocks == -(-self.tokens // self.held.block_size)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block on all GPUs, or on each where they hold copies."""
+        return self.held.bytes_per_block * (1 if self.share.copies else self.num_gpus)
+
+    @property
+    def pool_blocks(self) -> int:
+        """Blocks in the pool, whether or not a sequence fits."""
+        return self.held.kv_pool_bytes_per_gpu // self.held.bytes_per_block
+
+    @property
+    def pool_tokens(self) -> int:
+        """Tokens in the pool; in sequences of `tokens` where not every token costs the same."""
+        if self.is_plain:
+            return self.share.pool_bytes // self.share.bytes_per_token
+        return self.pool_blocks * self.tokens // self.sequence_blocks
+
+    @property
     def longest(self) -> int:
         """The longest request that the server starts with, in tokens."""
         return min(self.held.max_model_len_that_fits, self.model.max_model_len or UNLIMITED)
@@ -116,7 +165,7 @@ class Subject:
             return 0
         dtype = self.flags.kv_cache_dtype if kv_cache_dtype is None else kv_cache_dtype
         flags = replace(self.flags, max_model_len=tokens, kv_cache_dtype=dtype)
-        held = capacity(self.model, self.budget, flags)
+        held = _capacity(self.model, self.gpu, self.budget, flags)
         return held.max_requests if held.starts else 0
 
 
@@ -159,12 +208,20 @@ def read_subject(
         cost = kv_cost(
             checkpoint.model, kv_cache_dtype=kv_cache_dtype, tensor_parallel_size=num_gpus
         )
-        held = capacity(checkpoint.model, budget, flags)
+        held = _capacity(checkpoint.model, card, budget, flags)
         timer = _timer(checkpoint, card, flags)
     except (ConfigError, FlagError) as error:
         name = "num_gpus" if num_gpus > 1 else "kv_cache_dtype"
         raise ParameterError(str(error), name=name) from error
+    if not held.bytes_per_block:
+        raise ParameterError("no layer of this model keeps anything for a sequence", name="config")
     return Subject(checkpoint, card, flags, length, budget, cost, held, timer)
+
+
+def _capacity(model: Model, gpu: Gpu, budget: Budget, flags: ServerFlags) -> Capacity:
+    """What the pool holds, with the batch that vLLM takes by default on this GPU."""
+    batch = default_max_num_batched_tokens(gpu, flags)
+    return capacity(model, budget, flags, max_num_batched_tokens=batch)
 
 
 def _from_catalogue(entry: CatalogModel) -> Checkpoint:

@@ -112,7 +112,7 @@ def _picture(subject: Subject) -> Element:
 
 
 def _figures(subject: Subject) -> tuple[Figure, ...]:
-    held, cost = subject.held, subject.cost
+    cost = subject.cost
     per_token = cost.bytes_per_token or cost.window_bytes_per_token
     return (
         Figure(
@@ -120,7 +120,7 @@ def _figures(subject: Subject) -> tuple[Figure, ...]:
             f"Sequences of {subject.tokens:,} tokens at once",
             f"{subject.at_once(subject.tokens):,}",
         ),
-        Figure("kv_pool_tokens", "Tokens the pool holds", f"{held.kv_pool_tokens:,}", "tokens"),
+        Figure("kv_pool_tokens", "Tokens the pool holds", f"{subject.pool_tokens:,}", "tokens"),
         Figure(
             "kv_bytes_per_token",
             "KV bytes per token",

@@ -59,6 +59,8 @@ def test_the_sheet_as_built_is_one_page_without_scripts_and_in_the_dark(
         {"model": "meta-llama/Llama-3.1-70B", "num_gpus": "4", "kv_cache_dtype": "fp8"},
         {"gpu": "b200-sxm-180gb", "model": "Qwen/Qwen3-Next-80B-A3B-Instruct"},
         {"gpu": "h200-sxm-141gb", "model": "google/gemma-3-27b-it"},
+        {"gpu": "h200-sxm-141gb", "num_gpus": "8", "model": "deepseek-ai/DeepSeek-V3"},
+        {"gpu": "h200-sxm-141gb", "num_gpus": "8", "model": "google/gemma-4-31B-it"},
     ],
 )
 def test_a_sheet_made_anew_is_one_page_too(page: Page, site: SiteServer, choices: dict[str, str]):
