@@ -47,6 +47,30 @@ def test_70b_on_four_gpus_holds_48():
     assert curve(large).pool_bytes == 130_800_000_000
 
 
+def test_a_latent_is_copied_so_one_gpu_is_reckoned():
+    chosen = {"model": "deepseek-ai/DeepSeek-V3", "gpu": "h200-sxm-141gb", "num_gpus": 8}
+    held = curve(Setup("A", *chosen.values(), "auto"))
+    # 0.9 x 143,771 MiB, an eighth of 2 x 671e9 bytes of weights, and 4 GB: 70,272 bytes a token
+    assert held.requests(8192) == held.pool_bytes // (70_272 * 8192) == 82
+    view = CONCURRENCY.view(**{f"{name}_a": str(value) for name, value in chosen.items()})
+    words = "in a pool of 47.54 GB on each GPU (every GPU holds a copy)"
+    assert view.figure("requests_a").formula == words
+    assert "KV pool of 47.54 GB on each GPU" in str(view.picture)
+
+
+def test_copied_heads_are_reckoned_on_one_gpu_too():
+    held = curve(Setup("A", "google/gemma-3-12b-it", "h200-sxm-141gb", 8, "auto"))
+    assert not held.copies  # 8 KV heads
+    held = curve(Setup("A", "Qwen/Qwen3-Next-80B-A3B-Instruct", "h200-sxm-141gb", 8, "auto"))
+    assert held.copies == "KV heads are copied"  # 2 KV heads
+
+
+def test_windows_are_counted_with_the_batch_of_the_gpu():
+    caption = CONCURRENCY.view(gpu_b="a100-sxm-80gb").caption
+    assert "past 4,096 tokens" in caption  # two batches of 2,048
+    assert "past 16,384 tokens" in CONCURRENCY.view().caption
+
+
 def test_fp8_doubles_the_requests():
     half = curve(Setup("A", LLAMA_8B.model, LLAMA_8B.gpu, 1, "fp8"))
     assert half.requests(8192) == 99  # 53.44e9 / 65,536 / 8,192 = 99.5

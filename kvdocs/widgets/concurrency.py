@@ -14,10 +14,16 @@ from kvdocs.catalog import get_gpu, get_model
 from kvdocs.errors import ConfigError, FlagError, ParameterError
 from kvdocs.flags import ServerFlags
 from kvdocs.html import Element, h, svg
-from kvdocs.model import LayerKind
+from kvdocs.model import LayerKind, kv_cost
 from kvdocs.scenario import LESSON, weights_bytes
-from kvdocs.sizing import Budget, capacity, lesson_budget
-from kvdocs.sizing.capacity import DEFAULT_MAX_NUM_BATCHED_TOKENS
+from kvdocs.sizing import (
+    Budget,
+    Capacity,
+    capacity,
+    default_max_num_batched_tokens,
+    lesson_budget,
+    share_of,
+)
 from kvdocs.units import GB, format_number
 from kvdocs.widgets.chart import FIRST, INK, PAPER, SECOND, Chart, rows
 from kvdocs.widgets.controls import Choice, Steps
@@ -99,7 +105,8 @@ class Curve:
         points: Length in tokens and requests at once, as vLLM's log prints it, ascending.
         limit: The model's own longest request.
         fits: The longest request that fits, at most `limit`; 0 when the server does not start.
-        pool_bytes: KV memory of all its GPUs.
+        pool_bytes: KV memory of all its GPUs, or of each where they hold copies.
+        copies: What they hold copies of, in words; "" where nothing is copied.
     """
 
     setup: Setup
@@ -107,12 +114,19 @@ class Curve:
     limit: int
     fits: int
     pool_bytes: int
+    copies: str
 
     def requests(self, tokens: int) -> int:
         """Whole requests of that length at once; 0 where the server would not start with it."""
         if tokens > self.fits:
             return 0
         return int(dict(self.points)[tokens])
+
+    @property
+    def pool(self) -> str:
+        """The pool in words."""
+        each = f" on each GPU ({self.copies})" if self.copies else ""
+        return f"{format_number(self.pool_bytes / GB)} GB{each}"
 
     def why_none(self, tokens: int) -> str:
         """Why `requests` is 0 for that length."""
@@ -147,6 +161,11 @@ def budget(setup: Setup) -> Budget:
     return replace(lesson, total_bytes=card.total_memory_bytes)
 
 
+def batch_tokens(setup: Setup) -> int:
+    """Return the tokens per step that vLLM takes by default on a set-up's GPU."""
+    return default_max_num_batched_tokens(get_gpu(setup.gpu), ServerFlags())
+
+
 @lru_cache(maxsize=64)
 def curve(setup: Setup) -> Curve:
     """Compute a set-up's curve.
@@ -159,15 +178,19 @@ def curve(setup: Setup) -> Curve:
     flags = ServerFlags(
         tensor_parallel_size=setup.num_gpus, kv_cache_dtype=setup.kv_cache_dtype, max_model_len=1
     )
-    memory = budget(setup)
-    shortest = capacity(model, memory, flags)
+    memory, batch = budget(setup), batch_tokens(setup)
+
+    def held(tokens: int) -> Capacity:
+        asked = replace(flags, max_model_len=tokens)
+        return capacity(model, memory, asked, max_num_batched_tokens=batch)
+
+    shortest = held(1)
     limit = model.max_model_len or LONGEST
     fits = min(shortest.max_model_len_that_fits, limit) if shortest.starts else 0
-    points = tuple(
-        (tokens, capacity(model, memory, replace(flags, max_model_len=tokens)).max_concurrency)
-        for tokens in lengths(fits)
-    )
-    return Curve(setup, points, limit, fits, shortest.kv_pool_bytes)
+    points = tuple((tokens, held(tokens).max_concurrency) for tokens in lengths(fits))
+    cost = kv_cost(model, kv_cache_dtype=setup.kv_cache_dtype, tensor_parallel_size=setup.num_gpus)
+    share = share_of(model, cost, shortest)
+    return Curve(setup, points, limit, fits, share.pool_bytes, share.copies)
 
 
 def _read_curve(setup: Setup) -> Curve:
@@ -316,7 +339,7 @@ def _key_line(drawn: Curve, css: str) -> Element:
         class_="kv-series-sample",
         aria_hidden="true",
     )
-    pool = f"{format_number(drawn.pool_bytes / GB, 1)} GB for KV"
+    pool = f"KV pool of {drawn.pool}"
     end = "does not start" if not drawn.fits else f"{pool}, up to {drawn.fits:,} tokens"
     return h("li", h("b", drawn.setup.letter), sample, h("span", f"{drawn.setup.name}: {end}"))
 
@@ -354,8 +377,7 @@ def _text_parts(first: Curve, second: Curve) -> tuple[str, ...]:
 def _figure(drawn: Curve, tokens: int) -> Figure:
     requests = drawn.requests(tokens)
     setup = drawn.setup
-    pool = format_number(drawn.pool_bytes / GB)
-    formula = f"in a pool of {pool} GB" if requests else drawn.why_none(tokens)
+    formula = f"in a pool of {drawn.pool}" if requests else drawn.why_none(tokens)
     return Figure(
         f"requests_{setup.letter.lower()}",
         f"{setup.letter}: requests of {tokens:,} tokens at once",
@@ -406,7 +428,7 @@ def _in_flight(drawn: Curve) -> str:
     if not get_model(drawn.setup.model).model.group(LayerKind.SLIDING):
         return ""
     return (
-        f" The bend comes past {2 * DEFAULT_MAX_NUM_BATCHED_TOKENS:,} tokens, not past the window:"
+        f" The bend comes past {2 * batch_tokens(drawn.setup):,} tokens, not past the window:"
         " vLLM's start-up log counts two batches that may be in flight as well."
     )
 
