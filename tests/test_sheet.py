@@ -199,7 +199,7 @@ def test_windows_are_counted_with_the_batch_of_the_gpu():
 
 
 def test_where_the_gpus_total_comes_from_is_said():
-    by_driver = "0.9 × 85.9 GB (80 GiB by the driver, a little less for vLLM; sold as 80 GB)"
+    by_driver = "0.9 × 85.9 GB (80 GiB by the driver, vLLM sees less; sold as 80 GB)"
     assert lines(gpu="a100-sxm-80gb")["Claimed at start"].how == by_driver
     measured = "0.9 × 85.02 GB (79.2 GiB; sold as 80 GB)"
     assert lines(gpu="h100-sxm-80gb")["Claimed at start"].how == measured

@@ -85,7 +85,7 @@ def _sold(s: Subject) -> str:
     total, sold = s.budget.total_bytes, s.gpu.memory_bytes
     if total == sold:
         return ""
-    seen = "" if s.gpu.cuda_memory_bytes else " by the driver, a little less for vLLM"
+    seen = "" if s.gpu.cuda_memory_bytes else " by the driver, vLLM sees less"
     return f" ({format_bytes(total, 'GiB', 1)}{seen}; sold as {format_bytes(sold, 'GB')})"
 
 
