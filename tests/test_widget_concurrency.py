@@ -103,7 +103,7 @@ def test_a_set_up_that_does_not_start_is_said_and_not_drawn():
     view = CONCURRENCY.view(model_a="meta-llama/Llama-3.1-70B")
     assert view.figure("requests_a").value == "0"
     assert "does not start" in view.figure("requests_a").formula
-    assert "Llama 3.1 70B takes none" in view.title
+    assert "Llama 3.1 70B does not start" in view.title
     assert "A" not in labels_in(spec_of(model_a="meta-llama/Llama-3.1-70B"))
 
 

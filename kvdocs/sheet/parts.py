@@ -224,7 +224,12 @@ def _blocks(s: Subject) -> Iterator[Line]:
     yield Line("A sequence takes", _sequence_blocks(s), 13, f"{s.sequence_blocks:,}")
     yield Line("Empty", "the rest of each sequence's last block", 13, f"≤ {size - 1} tokens")
     slab = s.pool_tokens // s.tokens
-    yield Line("Contiguous slabs", f"pool ÷ limit, used or not; at {s.tokens:,}", 12, f"{slab:,}")
+    yield Line(
+        "Contiguous slabs",
+        f"pool ÷ limit, however short they are; at {s.tokens:,}",
+        12,
+        f"{slab:,}",
+    )
     yield Line(
         "Shared beginning",
         f"full blocks once: ⌊{prefix:,} ÷ {size}⌋ for {users} users",
@@ -316,12 +321,15 @@ def _flags(s: Subject) -> Iterator[Line]:
         "`--block-size`",
         "rounding, and how finely beginnings are shared",
         14,
-        str(s.held.block_size),
+        f"default {s.held.block_size}",
     )
-    yield Line("`--enable-prefix-caching`", "equal beginnings are stored once", 15, "on")
-    yield Line("`--max-num-seqs`", "requests in a step", 14, f"{seqs:,}")
+    yield Line("`--enable-prefix-caching`", "equal beginnings are stored once", 15, "default on")
+    yield Line("`--max-num-seqs`", "requests in a step", 14, f"default {seqs:,}")
     yield Line(
-        "`--max-num-batched-tokens`", "tokens in a step; longer prompts in chunks", 14, f"{batch:,}"
+        "`--max-num-batched-tokens`",
+        "tokens in a step; longer prompts in chunks",
+        14,
+        f"default {batch:,}",
     )
     concurrency = f"{s.held.max_concurrency:.2f}x"
     yield Line(

@@ -356,6 +356,8 @@ def _picture(first: Curve, second: Curve, tokens: int) -> Element:
         "is the length chosen below. A curve ends "
         "where one request no longer fits, or at the model's own limit."
     )
+    if not (first.fits or second.fits):
+        note = "Nothing is drawn: neither server starts. Choose more GPUs, or larger ones."
     notes = (h("p", text, class_="kv-note") for text in (note, *_text_parts(first, second)))
     return h("div", key, _chart(first, second, tokens).element(), *notes)
 
@@ -415,8 +417,11 @@ def _title(first: Curve, second: Curve, tokens: int) -> str:
     names = [dict(MODELS)[drawn.setup.model] for drawn in (first, second)]
     if names[0] == names[1]:
         names = ["A", "B"]
-    one, other = _cell(first, tokens), _cell(second, tokens)
-    return f"At {tokens:,} tokens a request, {names[0]} takes {one} at once, {names[1]} {other}"
+    takes = (
+        f"{name} takes {_cell(drawn, tokens)} at once" if drawn.fits else f"{name} does not start"
+        for name, drawn in zip(names, (first, second), strict=True)
+    )
+    return f"At {tokens:,} tokens a request: {'; '.join(takes)}"
 
 
 def _bends(drawn: Curve) -> bool:
@@ -425,11 +430,14 @@ def _bends(drawn: Curve) -> bool:
 
 def _in_flight(drawn: Curve) -> str:
     """Why a window's bend comes later than the window."""
-    if not get_model(drawn.setup.model).model.group(LayerKind.SLIDING):
+    sliding = get_model(drawn.setup.model).model.group(LayerKind.SLIDING)
+    if not sliding:
         return ""
+    batch, window = batch_tokens(drawn.setup), max(group.window for group in sliding)
     return (
-        f" The bend comes past {2 * batch_tokens(drawn.setup):,} tokens, not past the window:"
-        " vLLM's start-up log counts two batches that may be in flight as well."
+        f" Their window is {window:,} tokens, but the bend comes past {2 * batch:,}: for each"
+        f" such layer vLLM also counts room for two batches, of up to {batch:,} tokens each, that"
+        " are being computed."
     )
 
 
