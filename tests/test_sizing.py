@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,6 +222,53 @@ def test_tensor_parallelism_past_the_kv_heads_adds_no_tokens():
 def test_flags_that_the_model_cannot_take_are_refused(line, words):
     with pytest.raises(FlagError, match=words):
         capacity(LLAMA_8B, 20 * GIB, parse_flags(line.split()))
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "line", "message"),
+    [
+        (32, 8, "-dcp 2", "tp_size=1 must be divisible by dcp_size=2."),
+        (
+            32,
+            8,
+            "-tp 8 -dcp 2",
+            (
+                "tensor parallel size 8 must be greater than total num kv heads 8 when enable "
+                "decode context parallel for GQA/MQA"
+            ),
+        ),
+        (
+            32,
+            8,
+            "-tp 16 -dcp 4",
+            (
+                "decode context parallel size must less than or equal to (tensor parallel size 16 "
+                "// total num kv heads 8) = 2, but got 4"
+            ),
+        ),
+        (
+            48,
+            16,
+            "-tp 48 -dcp 2",
+            (
+                "Total number of q per kv attn heads (3) must be divisible by dcp world size when "
+                "enable decode context parallel for GQA (2)."
+            ),
+        ),
+    ],
+)
+def test_tokens_are_spread_only_over_copies_of_a_kv_head(heads, kv_heads, line, message):
+    config = config_of("meta-llama/Llama-3.1-8B")
+    model = parse_config({**config, "num_attention_heads": heads, "num_key_value_heads": kv_heads})
+    with pytest.raises(FlagError, match=re.escape(message)):
+        capacity(model, 20 * GIB, parse_flags(line.split()))
+
+
+def test_a_spread_over_copies_holds_twice_the_tokens():
+    copied, spread = (
+        capacity(LLAMA_8B, 20 * GIB, parse_flags(f"-tp 16 -dcp {size}".split())) for size in (1, 2)
+    )
+    assert spread.max_concurrency == pytest.approx(2 * copied.max_concurrency)
 
 
 def test_wrong_number_of_gpus_is_refused():

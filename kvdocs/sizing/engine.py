@@ -136,6 +136,37 @@ def _check_split(model: Model, flags: ServerFlags) -> None:
     for group in model.layers:
         if group.num_kv_heads and group.kind != LayerKind.LATENT:
             kv_heads_per_gpu(group.num_kv_heads, size)
+    _check_context_split(model, flags)
+
+
+def _check_context_split(model: Model, flags: ServerFlags) -> None:
+    """Decode context parallelism spreads tokens over GPUs that would hold copies of a KV head.
+
+    Source: vLLM 0.33.0 `vllm/config/parallel.py` (`_validate_parallel_config`) and
+    `vllm/config/model.py` (`verify_with_parallel_config`), in this order.
+    """
+    size, spread = flags.tensor_parallel_size, flags.decode_context_parallel_size
+    if size % spread:
+        raise FlagError(f"tp_size={size} must be divisible by dcp_size={spread}.")
+    heads = max((group.num_kv_heads for group in model.layers), default=0)
+    if spread == 1 or not heads or model.group(LayerKind.LATENT):
+        return
+    if size <= heads:
+        raise FlagError(
+            f"tensor parallel size {size} must be greater than total num kv heads {heads} when "
+            "enable decode context parallel for GQA/MQA"
+        )
+    if spread > size // heads:
+        raise FlagError(
+            "decode context parallel size must less than or equal to (tensor parallel size "
+            f"{size} // total num kv heads {heads}) = {size // heads}, but got {spread}"
+        )
+    per_head = model.num_attention_heads // heads
+    if per_head % spread:
+        raise FlagError(
+            f"Total number of q per kv attn heads ({per_head}) must be divisible by dcp world size "
+            f"when enable decode context parallel for GQA ({spread})."
+        )
 
 
 def _with_state_dtype(group: LayerGroup, flags: ServerFlags) -> LayerGroup:
