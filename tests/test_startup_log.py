@@ -114,7 +114,7 @@ def test_every_written_line_has_vllms_prefix_and_time_moves_forward() -> None:
 @pytest.mark.parametrize(
     ("budget", "flags", "words"),
     [
-        ({"weights_bytes": 80 * GIB}, {}, "No available memory for the cache blocks"),
+        ({"weights_bytes": 70 * GIB}, {}, "No available memory for the cache blocks"),
         ({"weights_bytes": 65.9 * GIB}, {"max_model_len": 8192}, "is larger than the available"),
     ],
 )
@@ -169,7 +169,7 @@ def test_only_a_quantised_cache_is_told_before_the_start() -> None:
 def test_the_context_is_consumed_memory_and_counted_once() -> None:
     # 80 GiB; 72 asked for, 16 of weights, 1 of context, 5 at the peak: 50 left.
     summary = next(line for line in write_startup(report()) if "on startup. Desired" in line)
-    assert "Free memory on device (80.0/80.0 GiB) on startup." in summary
+    assert "Free memory on device (79.0/80.0 GiB) on startup." in summary
     assert "utilization is (0.9, 72.0 GiB)." in summary
     assert "Actual usage is 17.0 GiB for consumed memory (weights + non-torch)" in summary
     assert "5.0 GiB for peak activation, and 0.0 GiB for CUDAGraph memory." in summary
@@ -190,6 +190,28 @@ def test_too_little_free_memory_is_refused_before_the_weights_load() -> None:
         "other processes." in lines[-2]
     )
     assert not any("Model loading" in line for line in lines)
+
+
+def test_the_context_leaves_no_gpu_wholly_free() -> None:
+    # 80 GiB with a context of 1 GiB: 0.9875 of it are 79 GiB to the byte.
+    def refused(utilization: float) -> bool:
+        budget = replace(report().budget, utilization=utilization)
+        return "Free memory on device cuda:0" in "".join(write_startup(report(budget)))
+
+    assert not refused(0.9875)
+    assert refused(0.98751)
+    lines = write_startup(report(replace(report().budget, utilization=1.0)))
+    assert (
+        "ValueError: Free memory on device cuda:0 (79.0/80.0 GiB) on startup is less than desired "
+        "GPU memory utilization (1.0, 80.0 GiB)." in lines[-2]
+    )
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_weights_that_do_not_fit_beside_the_context_never_load(over: int) -> None:
+    lines = write_startup(report(replace(report().budget, weights_bytes=79 * GIB + over)))
+    assert ("torch.OutOfMemoryError: CUDA out of memory. GPU 0" in lines[-2]) is bool(over)
+    assert any("Available KV cache memory" in line for line in lines) is (over == 0)
 
 
 def test_what_is_written_is_read_back() -> None:

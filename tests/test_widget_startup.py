@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kvdocs.explain import explain
+from kvdocs.terminal.plan import make_plan
 from kvdocs.widgets.browser import update
 from kvdocs.widgets.startup import STARTUP, start
 
@@ -80,18 +81,50 @@ def test_a_published_refusal_is_reproduced():
         "vllm serve MiniMaxAI/MiniMax-M2.7 -tp 2 --max-model-len 196608 "
         f"--kv-cache-memory-bytes {memory}"
     )
-    text = printed(command=command)
+    text = printed(command=command, gpu="h200-sxm-141gb")
     assert "(196608), (23.25 GiB KV cache is needed" in text
     assert "available KV cache memory (22.5 GiB)" in text
     assert "the estimated maximum model length is 190272" in text
 
 
 def test_weights_that_leave_nothing_are_refused():
-    view = STARTUP.view(command="vllm serve meta-llama/Llama-3.1-70B")
+    view = STARTUP.view(gpu_memory_utilization="0.2")
     assert "leave nothing" in view.title
-    assert "No available memory for the cache blocks" in printed(
-        command="vllm serve meta-llama/Llama-3.1-70B"
+    assert "No available memory for the cache blocks" in printed(gpu_memory_utilization="0.2")
+
+
+@pytest.mark.parametrize(
+    "flags", ["", " --kv-cache-memory-bytes 8G", " --num-gpu-blocks-override 9000"]
+)
+def test_weights_larger_than_the_gpu_do_not_load(flags):
+    command = f"vllm serve meta-llama/Llama-3.1-70B{flags}"
+    text = printed(command=command)
+    assert "torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of 74.51" in text
+    assert "Model loading took" not in text
+    assert "Available KV cache memory" not in text
+    assert figures(command=command)["starts"] == "no"
+    assert STARTUP.view(command=command).title == (
+        "It runs out of memory: the weights take 131.5 GiB of each GPU, and 73.57 GiB are free"
     )
+
+
+def test_the_picture_and_the_terminal_end_alike():
+    words = ("meta-llama/Llama-3.1-70B", "--gpu-memory-utilization", "0.9")
+    told = [line.partition("] ")[2] for line in start(" ".join(words)).log()]
+    plan = make_plan("lesson-h100-80gb", words)
+    assert told == [line.partition("] ")[2] for line in plan.log(0.0)]
+
+
+def test_the_whole_gpu_is_never_free():
+    command = "--gpu-memory-utilization 1.0"
+    text = printed(command=command)
+    assert (
+        "Free memory on device cuda:0 (73.57/74.51 GiB) on startup is less than desired GPU memory "
+        "utilization (1.0, 74.51 GiB)." in text
+    )
+    assert figures(command=command)["starts"] == "no"
+    assert "73.57 GiB are free" in STARTUP.view(command=command).title
+    assert "Free memory on device (73.57/74.51 GiB) on startup. Desired" in printed()
 
 
 def test_what_it_prints_reads_back_to_its_figures():

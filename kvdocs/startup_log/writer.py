@@ -9,9 +9,11 @@ line numbers: vLLM 0.33.0, `logger.py`, `entrypoints/common/startup.py`, `config
 
 Where the context stands: 0.33.0 looks at the free memory after the CUDA context and NCCL are there
 (`gpu_worker.py`, `init_device`), so that a context is missing from the free memory and in no other
-figure. A `Budget` counts it inside the share, as older versions did. So the lines say: all of the
-GPU is free on start-up, consumed are the weights and what is outside PyTorch, the context with it,
-and the peak is the workspace alone. The suggestions follow from these as in vLLM.
+figure; a share above what is free is refused, 1.0 always. A `Budget` counts the context inside the
+share, as older versions did. So the lines say: free on start-up is the GPU without its context,
+consumed are the weights and what is outside PyTorch, the context with it, and the peak is the
+workspace alone. The two suggestions are what the share and what the whole GPU have left after all
+of these, the context counted once.
 
 CUDA graphs: their lines stand where the budget counts graphs. A budget with none is that of a
 server with `--enforce-eager`.
@@ -60,7 +62,7 @@ class StartupReport:
         kv_cache_dtype: The cache dtype in use, a checkpoint's own in the place of `auto`.
         tensor_parallel_size: GPUs; above one, workers print under their own names.
         data_parallel_size: Engines, and as many API servers.
-        free_bytes: Free on the GPU when vLLM looks; all of it when None.
+        free_bytes: Free on the GPU when vLLM looks; all but the CUDA context when None.
         started: Time of the first line.
         load_seconds: How long the weights took.
     """
@@ -79,7 +81,23 @@ class StartupReport:
     @property
     def free_at_start(self) -> float:
         """Free before the weights are loaded, in bytes."""
-        return self.budget.total_bytes if self.free_bytes is None else self.free_bytes
+        budget = self.budget
+        alone = budget.total_bytes - budget.non_torch_bytes
+        return alone if self.free_bytes is None else self.free_bytes
+
+    @property
+    def share_is_free(self) -> bool:
+        """Whether the share asked for is free, where vLLM asks for one."""
+        budget = self.budget
+        return (
+            budget.kv_cache_memory_bytes is not None
+            or free_memory_refusal(budget, self.free_at_start) is None
+        )
+
+    @property
+    def weights_load(self) -> bool:
+        """Whether there is room for the weights."""
+        return self.budget.weights_bytes <= self.free_at_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +115,20 @@ class _Line:
 
 
 def refusal(report: StartupReport) -> str | None:
-    """Why this server would not start, in vLLM's words; None if it does."""
-    budget = report.budget
-    if budget.kv_cache_memory_bytes is None:
-        in_use = free_memory_refusal(budget, report.free_at_start)
-        if in_use is not None:
-            return in_use
-    return report.capacity.refusal
+    """The error with which this server would not start, in the words of who raises it, or None.
+
+    In the order of vLLM: free memory, loading the weights, planning the cache.
+    """
+    error = report.capacity.refusal
+    if not report.share_is_free:
+        error = free_memory_refusal(report.budget, report.free_at_start)
+    elif not report.weights_load:
+        total = format_gib_as_vllm(report.budget.total_bytes)
+        return (
+            "torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of "
+            f"{total} GiB."
+        )
+    return error and f"ValueError: {error}"
 
 
 def write_startup(report: StartupReport) -> tuple[str, ...]:
@@ -134,7 +159,7 @@ def write_startup(report: StartupReport) -> tuple[str, ...]:
     refused = refusal(report)
     if refused is None:
         lines += [*_profiling(report), *_running(report)]
-    elif refused == report.capacity.refusal:
+    elif report.share_is_free and report.weights_load:
         lines += [*_profiling(report), *_planned(report), *_failure(report, refused)]
     else:
         lines += _failure(report, refused)
@@ -301,7 +326,7 @@ def _summary(report: StartupReport) -> str:
     peak = budget.activation_bytes
     spent = consumed + peak + budget.cuda_graph_bytes + _ADVICE_BUFFER
     within = round(budget.requested_bytes - spent)
-    whole = round(report.free_at_start - spent)
+    whole = round(report.free_at_start + budget.non_torch_bytes - spent)
     return (
         f"Free memory on device ({gib(report.free_at_start)}/{gib(budget.total_bytes)} GiB) on "
         f"startup. Desired GPU memory utilization is ({budget.utilization}, "
@@ -326,6 +351,6 @@ def _failure(report: StartupReport, error: str) -> list[_Line]:
     )
     return [
         _Line(_ENGINE, "core.py:1584", "EngineCore failed to start.", after, "ERROR"),
-        _Line(_ENGINE, "core.py:1584", f"ValueError: {error}", after, "ERROR"),
+        _Line(_ENGINE, "core.py:1584", error, after, "ERROR"),
         _Line(_API_SERVER, "", server, after + 1),
     ]

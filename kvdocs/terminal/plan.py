@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from itertools import takewhile
 from typing import Final
 
 from kvdocs.catalog import CatalogModel, get_gpu, get_model
@@ -27,7 +26,6 @@ from kvdocs.sizing import (
 from kvdocs.startup_log import StartupReport, refusal, write_startup
 from kvdocs.startup_log.writer import DEFAULT_MODEL
 from kvdocs.terminal.machine import MORNING, Machine, Server
-from kvdocs.units import format_gib_as_vllm
 
 DEFAULT_PORT: Final = 8000
 PID: Final = 118
@@ -104,14 +102,7 @@ class Plan:
     @property
     def refusal(self) -> str | None:
         """Why it does not start on an empty GPU, in the words of who refuses; None if it does."""
-        if self.budget.weights_bytes > self.budget.total_bytes:
-            capacity = format_gib_as_vllm(self.budget.total_bytes)
-            return (
-                "torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of "
-                f"{capacity} GiB."
-            )
-        text = refusal(self.report(0.0))
-        return text and f"ValueError: {text}"
+        return refusal(self.report(0.0))
 
     @property
     def startup_seconds(self) -> float:
@@ -125,17 +116,7 @@ class Plan:
             started: When it starts, in seconds on the machine's clock.
         """
         lines = write_startup(self.report(started))
-        if self.budget.weights_bytes > self.budget.total_bytes:
-            return _out_of_memory(lines, self.refusal or "")
         return tuple(line.replace(f":{DEFAULT_PORT}", f":{self.port}") for line in lines)
-
-
-def _out_of_memory(lines: tuple[str, ...], error: str) -> tuple[str, ...]:
-    """A start that ends while the weights are loaded, before anything is measured."""
-    failed, why, after = lines[-3:]
-    prefix = why[: why.index("ValueError: ")]
-    opening = takewhile(lambda line: "Model loading took" not in line, lines)
-    return (*opening, failed, prefix + error, after)
 
 
 def plan_of(machine: Machine, server: Server) -> Plan:

@@ -21,7 +21,7 @@ from kvdocs.sizing import (
 )
 from kvdocs.sizing.engine import need_of
 from kvdocs.sizing.plan import blocks_per_request
-from kvdocs.startup_log.writer import StartupReport, write_startup
+from kvdocs.startup_log.writer import StartupReport, refusal, write_startup
 from kvdocs.units import format_bytes, format_number
 from kvdocs.widgets.controls import Choice, Range, Text
 from kvdocs.widgets.memory import MemoryKind
@@ -85,9 +85,10 @@ class Server:
     capacity: Capacity
     request_bytes: int
 
-    def log(self) -> tuple[str, ...]:
-        """What it prints until it serves, or refuses."""
-        report = StartupReport(
+    @property
+    def report(self) -> StartupReport:
+        """What its start-up log is written from."""
+        return StartupReport(
             model=self.flags.model,
             budget=self.budget,
             capacity=self.capacity,
@@ -96,7 +97,15 @@ class Server:
             tensor_parallel_size=self.flags.tensor_parallel_size,
             data_parallel_size=self.flags.data_parallel_size,
         )
-        return write_startup(report)
+
+    @property
+    def starts(self) -> bool:
+        """Whether it comes to serve."""
+        return refusal(self.report) is None
+
+    def log(self) -> tuple[str, ...]:
+        """What it prints until it serves, or refuses."""
+        return write_startup(self.report)
 
 
 def start(command: str, *, gpu: str = LESSON.gpu, quick: Mapping[str, str] | None = None) -> Server:
@@ -123,10 +132,10 @@ def start(command: str, *, gpu: str = LESSON.gpu, quick: Mapping[str, str] | Non
     flags = parse_flags([*added, *typed])
     model = flags.model or LESSON.model
     rest = tuple(_without_model(typed, flags.model))
-    entry = get_model(model)
+    entry, card = get_model(model), get_gpu(gpu)
     flags = replace(flags, model=model)
-    memory = started_budget(entry, get_gpu(gpu), flags)
-    batch = default_max_num_batched_tokens(get_gpu(gpu), flags)
+    memory = started_budget(entry, card, flags)
+    batch = default_max_num_batched_tokens(card, flags)
     held = capacity(entry.model, memory, flags, max_num_batched_tokens=batch)
     blocks = blocks_per_request(held.grouping.groups, need_of(flags, batch), held.max_model_len)
     return Server(
@@ -294,25 +303,26 @@ def _figures(server: Server) -> tuple[Figure, ...]:
         Figure(
             "num_gpu_blocks",
             "Blocks in the pool",
-            f"{held.num_gpu_blocks:,}" if held.starts else _NONE,
+            f"{held.num_gpu_blocks:,}" if server.starts else _NONE,
             "",
             f"of {held.block_size} tokens, {format_bytes(held.bytes_per_block, 'KiB')} each",
         ),
-        _pool_tokens(held),
+        _pool_tokens(server),
         Figure(
             "max_concurrency",
             f"Requests of {held.max_model_len:,} tokens at once",
-            f"{held.max_concurrency:.2f}" if held.starts else _NONE,
+            f"{held.max_concurrency:.2f}" if server.starts else _NONE,
             "",
-            "as the log prints it" if held.starts else "not even one",
+            "as the log prints it" if server.starts else "not even one",
         ),
-        Figure("starts", "Does it start?", "yes" if held.starts else "no", "", _verdict(held)),
+        Figure("starts", "Does it start?", "yes" if server.starts else "no", "", _verdict(server)),
     )
 
 
-def _pool_tokens(held: Capacity) -> Figure:
+def _pool_tokens(server: Server) -> Figure:
     """How many tokens the pool holds, or would."""
-    if not held.starts:
+    held = server.capacity
+    if not server.starts:
         most = held.max_model_len_that_fits
         kept = f"in whole blocks, one kept back: {most:,} for a request" if most else ""
         label = "Tokens the pool would hold"
@@ -323,7 +333,12 @@ def _pool_tokens(held: Capacity) -> Figure:
     return Figure("kv_pool_tokens", "Tokens the pool holds", f"{held.kv_pool_tokens:,}", "", whole)
 
 
-def _verdict(held: Capacity) -> str:
+def _verdict(server: Server) -> str:
+    report, held = server.report, server.capacity
+    if not report.share_is_free:
+        return f"{format_bytes(report.free_at_start, 'GiB')} of the GPU are free"
+    if not report.weights_load:
+        return "the weights do not load"
     if held.max_model_len_that_fits:
         return f"the longest request that would fit: {held.max_model_len_that_fits:,} tokens"
     return "nothing is left for the cache"
@@ -346,13 +361,20 @@ def _table(server: Server) -> Table:
 
 
 def _title(server: Server) -> str:
-    held = server.capacity
-    if held.starts:
+    held, budget, report = server.capacity, server.budget, server.report
+    if server.starts:
         return (
             f"It starts: room for {held.kv_cache_size_tokens:,} tokens, or "
             f"{format_number(held.max_concurrency)} requests of {held.max_model_len:,}"
         )
-    if server.budget.kv_bytes <= 0:
+    free = format_bytes(report.free_at_start, "GiB")
+    if not report.share_is_free:
+        asked = format_bytes(budget.requested_bytes, "GiB")
+        return f"It refuses: it may use {asked} of each GPU, and {free} are free"
+    if not report.weights_load:
+        weights = format_bytes(budget.weights_bytes, "GiB")
+        return f"It runs out of memory: the weights take {weights} of each GPU, and {free} are free"
+    if budget.kv_bytes <= 0:
         return "It refuses: weights, workspace and context leave nothing for the cache"
     return (
         f"It refuses: one request of {held.max_model_len:,} tokens takes"
@@ -363,10 +385,20 @@ def _title(server: Server) -> str:
 
 def _caption(server: Server) -> str:
     held = server.capacity
-    if held.starts:
+    if server.starts:
         return (
             "Notice the line with the KV cache size: it is the capacity of this server, fixed from "
             "here on. The maximum length limits one request; the pool is shared by all of them."
+        )
+    if not server.report.share_is_free:
+        return (
+            "The CUDA context is there before vLLM looks at the GPU, so its whole memory is never "
+            "free. Leave it some: a smaller --gpu-memory-utilization."
+        )
+    if not server.report.weights_load:
+        return (
+            "The weights load before anything is measured. Only a smaller model, smaller weights or"
+            " more GPUs help."
         )
     if not held.max_model_len_that_fits:
         return (
@@ -417,8 +449,8 @@ def draw(*, command: str, gpu: str, gpu_memory_utilization: float, **quick: str)
         python=_python(server),
         announce=(
             f"It starts with {held.num_gpu_blocks:,} blocks."
-            if held.starts
-            else f"It refuses to start; {_verdict(held)}."
+            if server.starts
+            else f"It does not start; {_verdict(server)}."
         ),
     )
 

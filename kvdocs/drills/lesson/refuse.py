@@ -75,7 +75,7 @@ def _reached(p: Refuse, reached: Reached) -> bool:
 def _describe(_: Refuse, reached: Reached) -> str:
     server = server_of(reached.params)
     name, held = short_name(server.flags.model), server.capacity
-    if held.starts:
+    if server.starts:
         return (
             f"{name} starts: {held.max_model_len:,} tokens are promised to each request, and the "
             f"pool holds {held.kv_cache_size_tokens:,}."
@@ -93,7 +93,7 @@ def _misconceptions(p: Refuse) -> Iterator[Misconception]:
         return not _is_model(p, server_of(reached.params))
 
     def starts(reached: Reached) -> bool:
-        return server_of(reached.params).capacity.starts
+        return server_of(reached.params).starts
 
     def nothing_left(reached: Reached) -> bool:
         return not too_long(server_of(reached.params))

@@ -124,13 +124,13 @@ def _question(p: Refused) -> str:
 
 def _reached(p: Refused, reached: Reached) -> bool:
     server = server_of(reached.params)
-    return server.capacity.starts and bool(p.ways(server))
+    return server.starts and bool(p.ways(server))
 
 
 def _describe(p: Refused, reached: Reached) -> str:
     server = server_of(reached.params)
     name, held = short_name(server.flags.model), server.capacity
-    if not held.starts:
+    if not server.starts:
         return f"{name} still refuses, with {held.max_model_len:,} tokens asked for."
     ways = p.ways(server)
     if not ways:
@@ -148,7 +148,7 @@ def _others(ways: tuple[Way, ...]) -> str:
 
 def _misconceptions(p: Refused) -> Iterator[Misconception]:
     def refuses(reached: Reached) -> bool:
-        return not server_of(reached.params).capacity.starts
+        return not server_of(reached.params).starts
 
     def nothing_left(reached: Reached) -> bool:
         return refuses(reached) and not too_long(server_of(reached.params))

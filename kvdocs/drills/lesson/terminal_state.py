@@ -38,7 +38,13 @@ def command_for(model: str) -> str:
 def too_long(server: Server) -> bool:
     """Whether a server refuses because one request of maximum length does not fit."""
     held = server.capacity
-    return not held.starts and held.kv_pool_bytes_per_gpu > 0 and held.max_model_len_that_fits > 0
+    return (
+        server.report.share_is_free
+        and server.report.weights_load
+        and not held.starts
+        and held.kv_pool_bytes_per_gpu > 0
+        and held.max_model_len_that_fits > 0
+    )
 
 
 def short_name(model: str) -> str:
