@@ -244,6 +244,8 @@ class TestRefusals:
             (("llama-3.1-8b", "--gpu", "h100", "--max-model-len", "200000"), "131072"),
             (("llama-3.1-8b", "--gpu", "h100", "--gpu-memory-utilization", "2"), "share"),
             (("llama-3.1-8b", "--gpu", "h100", "-tp", "3"), "tensor parallel size (3)"),
+            (("llama-3.1-8b", "--gpu", "h100", "-dcp", "2"), "divisible by dcp_size=2"),
+            (("llama-3.1-8b", "--gpu", "h100", "--max-num-seqs", "9000"), "max_num_seqs (9000)"),
             (("llama-3.1-8b", "--gpu", "h100", "--activation", "much"), "--activation"),
             (("llama-3.1-8b", "--gpu", "h100", "--weights-bytes", "0"), "--weights-bytes"),
             (("llama-3.1-8b", "--gpu", "h100", "--num-parameters", "-8B"), "--num-parameters"),

@@ -209,3 +209,45 @@ def test_the_bars_are_to_one_scale():
     html = str(STARTUP.view(gpu_memory_utilization="0.4").picture)
     widths = [part.partition("%")[0] for part in html.split("width:")[1:]]
     assert [float(width) for width in widths] == pytest.approx([78.23, 100], abs=0.01)
+
+
+# --- settings that vLLM refuses before it looks at any memory ------------------------------------
+
+LLAMA = "vllm serve meta-llama/Llama-3.1-8B"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            "--max-num-seqs 4096 --max-num-batched-tokens 2048",
+            "max_num_batched_tokens (2048) must be greater than or equal to max_num_seqs (4096).",
+        ),
+        (
+            "--no-enable-chunked-prefill --max-num-batched-tokens 2048",
+            "max_num_batched_tokens (2048) is smaller than max_model_len (131072). ",
+        ),
+        (
+            # Auto-fit comes later: the model's own length counts.
+            "--no-enable-chunked-prefill --max-num-batched-tokens 120K --max-model-len -1",
+            "max_num_batched_tokens (122880) is smaller than max_model_len (131072). ",
+        ),
+        (
+            "--max-model-len 8192 --long-prefill-token-threshold 8193",
+            "long_prefill_token_threshold (8193) cannot be greater than the max_model_len (8192).",
+        ),
+        ("--decode-context-parallel-size 2", "tp_size=1 must be divisible by dcp_size=2."),
+        (
+            "-tp 2 --decode-context-parallel-size 2",
+            "tensor parallel size 2 must be greater than total num kv heads 8 when enable decode",
+        ),
+    ],
+)
+def test_settings_that_vllm_refuses_are_told_beside_the_command(flags, message):
+    told = errors(command=f"{LLAMA} {flags}")
+    assert message in json.dumps(told)
+
+
+def test_the_pair_that_just_goes_starts():
+    command = f"{LLAMA} --max-num-seqs 2048 --max-num-batched-tokens 2048"
+    assert figures(command=command)["starts"] == "yes"

@@ -25,6 +25,7 @@ from kvdocs.sizing import (
     BudgetRange,
     Capacity,
     capacity,
+    check_flags,
     default_max_num_batched_tokens,
     lesson_budget,
     real_budget,
@@ -168,6 +169,7 @@ def _with_own_flags(message: str, args: Namespace) -> str:
 
 def _answer(question: Question) -> Answer:
     flags, model = question.flags, question.subject.model
+    check_flags(model, question.gpu, flags)
     span = budgets(question)
     low = _capacity(question, span.low)
     high = low if span.high == span.low else _capacity(question, span.high)

@@ -15,9 +15,11 @@ from kvdocs.server.server import Server
 from kvdocs.sizing import (
     Budget,
     Capacity,
+    Limits,
     capacity,
+    check_flags,
     default_max_num_batched_tokens,
-    default_max_num_seqs,
+    limits_of,
 )
 from kvdocs.sizing.engine import need_of
 from kvdocs.sizing.plan import blocks_per_request
@@ -68,6 +70,7 @@ def start_server(
         kvdocs.errors.StartError: To serve at least one request with the model's max seq len ...
     """
     _check_simulated(flags)
+    check_flags(model, gpu, flags)
     plan = capacity(
         model,
         available,
@@ -78,7 +81,6 @@ def start_server(
         raise StartError(plan.refusal)
     config = _engine_config(gpu, flags, plan)
     config, notes = _with_blocks(config, model, flags, plan, typical_tokens or plan.max_model_len)
-    check_limits(config)
     timer = RooflineTimer(
         model=model,
         weights=weights,
@@ -100,8 +102,6 @@ def start_server(
 def check_limits(config: EngineConfig) -> None:
     """Refuse limits that vLLM does not start with.
 
-    Source: vLLM 0.33.0 `vllm/config/scheduler.py`, SchedulerConfig.verify_max_model_len.
-
     Raises:
         FlagError: In vLLM's words.
 
@@ -110,25 +110,11 @@ def check_limits(config: EngineConfig) -> None:
         Traceback (most recent call last):
         kvdocs.errors.FlagError: max_num_batched_tokens (4) must be greater than or equal to ...
     """
-    batch, length = config.max_num_batched_tokens, config.max_model_len
-    if batch < length and not config.enable_chunked_prefill:
-        raise FlagError(
-            f"max_num_batched_tokens ({batch}) is smaller than max_model_len ({length}). This "
-            "effectively limits the maximum sequence length to max_num_batched_tokens and makes "
-            "vLLM reject longer sequences. Please increase max_num_batched_tokens or decrease "
-            "max_model_len."
-        )
-    if batch < config.max_num_seqs:
-        raise FlagError(
-            f"max_num_batched_tokens ({batch}) must be greater than or equal to max_num_seqs "
-            f"({config.max_num_seqs})."
-        )
-    threshold = config.long_prefill_token_threshold
-    if threshold > length:
-        raise FlagError(
-            f"long_prefill_token_threshold ({threshold}) cannot be greater than the max_model_len "
-            f"({length})."
-        )
+    limits = Limits(config.max_num_seqs, config.max_num_batched_tokens, config.max_model_len)
+    limits.check(
+        enable_chunked_prefill=config.enable_chunked_prefill,
+        long_prefill_token_threshold=config.long_prefill_token_threshold,
+    )
 
 
 def _check_simulated(flags: ServerFlags) -> None:
@@ -143,25 +129,13 @@ def _check_simulated(flags: ServerFlags) -> None:
 
 
 def _engine_config(gpu: Gpu, flags: ServerFlags, plan: Capacity) -> EngineConfig:
-    """Settings with vLLM's defaults.
-
-    Source: vLLM 0.33.0 `vllm/engine/arg_utils.py`, where defaults give way to each other and to
-    what the user named.
-    """
-    length = plan.max_model_len
-    seqs, batch = default_max_num_seqs(gpu, flags), default_max_num_batched_tokens(gpu, flags)
-    if flags.max_num_batched_tokens is None:
-        if not flags.enable_chunked_prefill:
-            batch = max(batch, length)
-        batch = min(batch, seqs * length)
-    if flags.max_num_seqs is None:
-        seqs = min(seqs, batch)
+    limits = limits_of(gpu, flags, plan.max_model_len)
     return EngineConfig(
         num_blocks=max(plan.num_gpu_blocks, 2),
         block_size=plan.block_size * flags.decode_context_parallel_size,
-        max_num_seqs=seqs,
-        max_num_batched_tokens=batch,
-        max_model_len=length,
+        max_num_seqs=limits.max_num_seqs,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        max_model_len=limits.max_model_len,
         enable_prefix_caching=flags.enable_prefix_caching,
         enable_chunked_prefill=flags.enable_chunked_prefill,
         long_prefill_token_threshold=flags.long_prefill_token_threshold,

@@ -28,6 +28,7 @@ from kvdocs.sizing.budget import (
 from kvdocs.sizing.capacity import Capacity, capacity, requested_length
 from kvdocs.sizing.cases import capacity_case
 from kvdocs.sizing.groups import Group, Grouping, Part
+from kvdocs.sizing.limits import Limits, check_flags, limits_of
 from kvdocs.sizing.share import Share, share_of
 
 __all__ = [
@@ -39,15 +40,18 @@ __all__ = [
     "Capacity",
     "Group",
     "Grouping",
+    "Limits",
     "Overhead",
     "Part",
     "Share",
     "capacity",
     "capacity_case",
+    "check_flags",
     "default_max_num_batched_tokens",
     "default_max_num_seqs",
     "free_memory_refusal",
     "lesson_budget",
+    "limits_of",
     "real_budget",
     "requested_length",
     "share_of",

@@ -21,6 +21,7 @@ from kvdocs.sizing import (
     Budget,
     Capacity,
     capacity,
+    check_flags,
     default_max_num_batched_tokens,
 )
 from kvdocs.startup_log import StartupReport, refusal, write_startup
@@ -152,6 +153,7 @@ def make_plan(gpu: str, words: tuple[str, ...]) -> Plan:
     entry = get_model(name.removeprefix("./").removeprefix(_MODELS_FOLDER).rstrip("/"))
     card = get_gpu(gpu)
     flags = replace(flags, model=name)
+    check_flags(entry.model, card, flags)
     budget = started_budget(entry, card, flags)
     batch = default_max_num_batched_tokens(card, flags)
     return Plan(

@@ -17,6 +17,7 @@ from kvdocs.sizing import (
     Budget,
     Capacity,
     capacity,
+    check_flags,
     default_max_num_batched_tokens,
 )
 from kvdocs.sizing.engine import need_of
@@ -134,6 +135,7 @@ def start(command: str, *, gpu: str = LESSON.gpu, quick: Mapping[str, str] | Non
     rest = tuple(_without_model(typed, flags.model))
     entry, card = get_model(model), get_gpu(gpu)
     flags = replace(flags, model=model)
+    check_flags(entry.model, card, flags)
     memory = started_budget(entry, card, flags)
     batch = default_max_num_batched_tokens(card, flags)
     held = capacity(entry.model, memory, flags, max_num_batched_tokens=batch)
