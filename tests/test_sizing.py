@@ -259,7 +259,8 @@ def test_flags_that_the_model_cannot_take_are_refused(line, words):
 )
 def test_tokens_are_spread_only_over_copies_of_a_kv_head(heads, kv_heads, line, message):
     config = config_of("meta-llama/Llama-3.1-8B")
-    model = parse_config({**config, "num_attention_heads": heads, "num_key_value_heads": kv_heads})
+    split = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": 128}
+    model = parse_config({**config, **split})
     with pytest.raises(FlagError, match=re.escape(message)):
         capacity(model, 20 * GIB, parse_flags(line.split()))
 
@@ -342,6 +343,10 @@ def test_recorded_qwen3_5_27b_server():
         max_model_len=32768, num_gpu_blocks_override=1487, enable_prefix_caching=False
     )
     pool = capacity(qwen3_5(64, 4, 48), 1 * GIB, flags)
+    # A public log of this model on vLLM 0.28 (one GPU, bf16) has both lines to the digit.
+    raised, padded = pool.worker_log
+    assert raised.startswith("Setting attention block size to 784 tokens to ensure")
+    assert padded.startswith("Padding mamba page size by 0.13% to ensure")
     assert pool.block_size == 784
     assert [group.num_layers for group in pool.grouping.groups] == [16] * 4
     assert round(pool.max_concurrency, 2) == 33.04

@@ -211,6 +211,28 @@ def test_the_bars_are_to_one_scale():
     assert [float(width) for width in widths] == pytest.approx([78.23, 100], abs=0.01)
 
 
+@pytest.mark.parametrize("flag", ["", " --block-size 16", " --block-size 784"])
+def test_a_hybrids_log_says_how_its_blocks_grew(flag):
+    command = f"vllm serve Qwen/Qwen3.5-27B -tp 2{flag}"
+    text = printed(command=command, gpu="h100-sxm-80gb")
+    raised = (
+        "Setting attention block size to 784 tokens to ensure that attention page size is >= mamba "
+        "page size."
+    )
+    padded = (
+        "Padding mamba page size by 0.13% to ensure that mamba page size and attention page size "
+        "are exactly equal."
+    )
+    workers = 2
+    assert text.count(raised) == (0 if "784" in flag else workers)
+    assert text.count(padded) == workers
+    assert text.index("Model loading took") < text.index(padded) < text.index("Available KV cache")
+
+
+def test_a_model_without_states_says_nothing_of_them():
+    assert "attention block size" not in printed()
+
+
 # --- settings that vLLM refuses before it looks at any memory ------------------------------------
 
 LLAMA = "vllm serve meta-llama/Llama-3.1-8B"

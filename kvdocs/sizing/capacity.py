@@ -46,7 +46,8 @@ class Capacity:
         refusal: vLLM's own text when it would not, else None.
         replicas: Data-parallel copies, each with a pool like this one.
         grouping: How the layers share the blocks.
-        log: Lines vLLM prints.
+        log: Lines vLLM prints when it plans the cache.
+        worker_log: Lines each worker prints before, about the size of blocks.
         notes: What to know about the figures.
     """
 
@@ -67,6 +68,7 @@ class Capacity:
     replicas: int = 1
     grouping: Grouping = NO_GROUPS
     log: tuple[str, ...] = ()
+    worker_log: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -239,6 +241,7 @@ def _capacity(model: Model, flags: ServerFlags, engine: Engine, plan: Plan) -> C
         replicas=flags.data_parallel_size,
         grouping=plan.grouping,
         log=plan.log,
+        worker_log=engine.log,
         notes=(*engine.notes, *_notes(model, flags, plan)),
     )
 

@@ -46,6 +46,7 @@ class Engine:
         block_size: Tokens per block of the whole-context layers.
         hybrid_manager: Whether windowed layers are kept by their window.
         notes: What to know about the figures.
+        log: Lines each worker prints when blocks are made to hold a recurrent state.
     """
 
     parts: tuple[Part, ...]
@@ -53,6 +54,7 @@ class Engine:
     block_size: int
     hybrid_manager: bool
     notes: tuple[str, ...]
+    log: tuple[str, ...] = ()
 
 
 def build_engine(
@@ -84,7 +86,7 @@ def build_engine(
         _with_state_dtype(group, flags) for group in model.layers if group.kind in _SPEC_KINDS
     ]
     specs = [_group_spec(group, dtype, ranks) for group in groups]
-    block_size, notes = _block_size(model, specs, flags)
+    block_size, notes, log = _block_size(model, specs, flags)
     if specs and all(spec.kind == SpecKind.MAMBA for spec in specs):
         block_size = max_model_len
     wide = boundary_layers(model, dtype)
@@ -103,6 +105,7 @@ def build_engine(
         block_size=block_size,
         hybrid_manager=_hybrid_manager(model, flags),
         notes=notes,
+        log=log,
     )
 
 
@@ -197,8 +200,8 @@ def _group_spec(group: LayerGroup, dtype: str, tensor_parallel_size: int) -> Lay
 
 def _block_size(
     model: Model, specs: list[LayerSpec], flags: ServerFlags
-) -> tuple[int, tuple[str, ...]]:
-    """Tokens per block: as asked, else the backend's; raised for recurrent states.
+) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """Tokens per block: as asked, else the backend's; raised for recurrent states. Notes, and log.
 
     Source: vLLM 0.33.0 `vllm/platforms/interface.py`, `update_block_size_for_backend` and
     `_align_hybrid_block_size`.
@@ -213,7 +216,7 @@ def _block_size(
     state = max((spec.state_bytes for spec in specs), default=0)
     attention = [spec.token_bytes for spec in specs if spec.kind != SpecKind.MAMBA]
     if not state or not attention:
-        return size, tuple(notes)
+        return size, tuple(notes), ()
     step = max(size, _MLA_ALIGNMENT) if latent else size
     raised = step * -(-state // (step * attention[0]))
     if raised > size:
@@ -221,7 +224,24 @@ def _block_size(
             f"block size raised from {size} to {raised} tokens so that a page of attention is no "
             "smaller than a recurrent state"
         )
-    return max(size, raised), tuple(notes)
+    log = _alignment_log(size, raised, page=max(size, raised) * attention[0], state=state)
+    return max(size, raised), tuple(notes), log
+
+
+def _alignment_log(size: int, raised: int, *, page: int, state: int) -> tuple[str, ...]:
+    """What vLLM prints when it brings a page of attention and a recurrent state to one size."""
+    log = []
+    if raised > size:
+        log.append(
+            f"Setting attention block size to {raised} tokens to ensure that attention page size "
+            "is >= mamba page size."
+        )
+    if page > state:
+        log.append(
+            f"Padding mamba page size by {100 * (page - state) / state:.2f}% to ensure that mamba "
+            "page size and attention page size are exactly equal."
+        )
+    return tuple(log)
 
 
 def _latent_block_size(model: Model, flags: ServerFlags) -> int:

@@ -3,8 +3,8 @@
 Only the lines about memory and capacity; pure, without clock or chance: the caller gives the time
 of the first line, and each later line stands a plausible while after it. Templates, file names and
 line numbers: vLLM 0.33.0, `logger.py`, `entrypoints/common/startup.py`, `config/cache.py`,
-`v1/worker/gpu/model_runner.py` (Model Runner V2, the default: `config/vllm.py`,
-`use_v2_model_runner`), `v1/worker/gpu_worker.py`, `v1/worker/utils.py`,
+`platforms/interface.py`, `v1/worker/gpu/model_runner.py` (Model Runner V2, the default:
+`config/vllm.py`, `use_v2_model_runner`), `v1/worker/gpu_worker.py`, `v1/worker/utils.py`,
 `v1/core/kv_cache_utils.py`, `v1/core/kv_cache_planning.py`, `v1/engine/core.py`.
 
 Where the context stands: 0.33.0 looks at the free memory after the CUDA context and NCCL are there
@@ -42,6 +42,9 @@ _NOT_QUANTIZED: Final = ("auto", "float16", "bfloat16")
 """Cache dtypes of which vLLM says nothing (`v1/kv_cache_interface.py`, `get_kv_quant_mode`)."""
 _FIRST_LINE: Final = datetime(2026, 11, 30, 9, 0)  # noqa: DTZ001  # a log line names no zone
 _PLACES: Final = {
+    # These two numbers: public logs of a release after 0.28, the file being the same.
+    "Setting attention block size": "interface.py:926",
+    "Padding mamba page size": "interface.py:950",
     "Add ": "kv_cache_planning.py:537",
     "Hybrid KV cache": "kv_cache_planning.py:870",
     "Auto-fit": "kv_cache_planning.py:1404",
@@ -237,6 +240,8 @@ def _profiling(report: StartupReport) -> list[_Line]:
         f"{report.load_seconds:.6f} seconds"
     )
     lines = _all_workers(report, "model_runner.py:428", took, loaded)
+    for text in report.capacity.worker_log:
+        lines += _all_workers(report, _place(text), text, loaded)
     if budget.kv_cache_memory_bytes is not None:
         text = _memory_by_flag(report, budget.kv_cache_memory_bytes)
         return [*lines, *_all_workers(report, "gpu_worker.py:676", text, loaded + 12)]
@@ -282,7 +287,7 @@ def _planned(report: StartupReport) -> list[_Line]:
 
 
 def _place(text: str) -> str:
-    """Where in vLLM a planner's line is printed."""
+    """Where in vLLM a line about the cache is printed."""
     known = (place for start, place in _PLACES.items() if text.startswith(start))
     return next(known, "kv_cache_planning.py:1525")
 
