@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+_HOPPER: Final = re.compile(r"\bG?H(?:20|100|200|800)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,13 @@ class Gpu:
             79
         """
         return self.cuda_memory_bytes or self.nvidia_smi_memory_bytes
+
+    @property
+    def is_hopper(self) -> bool:
+        """Whether its name is of NVIDIA's Hopper (compute capability 9), which has its own kernels.
+
+        Examples:
+            >>> Gpu("H200-SXM-141GB", 1, 1, None, 1.0, 1.0, None, 1.0, None).is_hopper
+            True
+        """
+        return _HOPPER.search(self.name) is not None

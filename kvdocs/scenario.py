@@ -10,7 +10,7 @@ from kvdocs.errors import FlagError
 from kvdocs.flags import ServerFlags
 from kvdocs.gpu import Gpu
 from kvdocs.model import KVCost, kv_cost, parse_config
-from kvdocs.sizing import Budget, Capacity, capacity, lesson_budget
+from kvdocs.sizing import Budget, Capacity, capacity, lesson_budget, stored_flags
 from kvdocs.sizing.budget import LESSON_TENSOR_PARALLEL_BYTES
 from kvdocs.timing import RooflineTimer, Weights
 from kvdocs.units import GIB, format_bytes
@@ -115,12 +115,13 @@ def size_lesson(
     entry, card = get_model(model), get_gpu(gpu)
     lesson = lesson_budget(card, weights_bytes=weights_bytes(entry), utilization=utilization)
     budget = replace(lesson, total_bytes=card.total_memory_bytes)
-    flags = ServerFlags(kv_cache_dtype=kv_cache_dtype, max_model_len=max_model_len)
+    asked = ServerFlags(kv_cache_dtype=kv_cache_dtype, max_model_len=max_model_len)
+    flags = stored_flags(entry.model, card, asked)
     return LessonSize(
         model=entry,
         gpu=card,
         budget=budget,
-        cost=kv_cost(entry.model, kv_cache_dtype=kv_cache_dtype),
+        cost=kv_cost(entry.model, kv_cache_dtype=flags.kv_cache_dtype),
         capacity=capacity(entry.model, budget, flags),
     )
 

@@ -222,6 +222,16 @@ class TestReal:
         assert with_flag.status == 0
         assert with_flag == kvdocs(*words)
 
+    def test_hopper_packs_a_sparse_latent(self, kvdocs):
+        words = ("fit", "deepseek-v3.2", "-tp", "8", "--kv-cache-dtype", "fp8", "--gpu")
+        hopper, blackwell = (kvdocs(*words, gpu, "--json").document for gpu in ("h200", "b200"))
+        assert hopper["kv_bytes_per_token"] == 61 * (656 + 132) == 48_068
+        assert hopper["bytes_per_block"] == 64 * 48_068
+        assert hopper["kv_cache_dtype"] == "fp8_ds_mla"
+        assert any("656 bytes a layer" in note for note in hopper["notes"])
+        assert blackwell["kv_bytes_per_token"] == 61 * (576 + 132)
+        assert "46.94 KiB a token" in kvdocs(*words, "h200").out
+
     def test_copies_of_the_server_are_counted(self, kvdocs):
         words = ("fit", "llama-3.1-8b", "--gpu", "h100", "-tp", "2", "-dp", "3", "--json")
         document = kvdocs(*words).document

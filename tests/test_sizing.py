@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from kvdocs.catalog import get_gpu, get_model
 from kvdocs.errors import FlagError
 from kvdocs.flags import ServerFlags, parse_flags
 from kvdocs.gpu import Gpu
-from kvdocs.model import kv_cost, parse_config
+from kvdocs.model import LayerKind, kv_cost, parse_config
 from kvdocs.sizing import (
     Budget,
     Overhead,
@@ -22,6 +23,7 @@ from kvdocs.sizing import (
     default_max_num_seqs,
     lesson_budget,
     real_budget,
+    stored_flags,
 )
 from kvdocs.units import GB, GIB, MIB, format_gib_as_vllm
 from tests.model_facts import config_of
@@ -449,3 +451,41 @@ def test_budget_without_overhead_gives_all_it_claims():
         total_bytes=10.5, utilization=0.5, weights_bytes=0, activation_bytes=0, non_torch_bytes=0
     )
     assert (budget.requested_bytes, budget.kv_bytes) == (6, 6)
+
+
+# The cache dtype that a GPU stores
+
+SPARSE = ("deepseek-ai/DeepSeek-V3.2", "zai-org/GLM-5", "zai-org/GLM-5.2")
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("dtype", ["fp8", "fp8_e4m3", "fp8_ds_mla"])
+def test_hopper_packs_a_sparse_latent_whatever_fp8_is_asked_for(name, dtype):
+    model, flags = get_model(name).model, ServerFlags(kv_cache_dtype=dtype)
+    latents = sum(group.count for group in model.group(LayerKind.LATENT))
+    indexers = kv_cost(model).bytes_per_token - latents * 2 * 576
+    for gpu in ("h100", "h200", "h20", "gh200", "lesson"):
+        stored = stored_flags(model, get_gpu(gpu), flags)
+        pool = capacity(model, 40 * GIB, replace(stored, max_model_len=8192))
+        assert pool.bytes_per_block == 64 * (latents * 656 + indexers)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "dtype"),
+    [
+        ("deepseek-ai/DeepSeek-V3.2", "b200", "fp8"),
+        ("deepseek-ai/DeepSeek-V3.2", "h200", "auto"),
+        ("deepseek-ai/DeepSeek-V3.2", "h200", "bfloat16"),
+        ("deepseek-ai/DeepSeek-V3", "h200", "fp8"),
+        ("meta-llama/Llama-3.1-8B", "lesson", "fp8"),
+    ],
+)
+def test_everything_else_is_stored_as_asked(name, gpu, dtype):
+    flags = ServerFlags(kv_cache_dtype=dtype)
+    assert stored_flags(get_model(name).model, get_gpu(gpu), flags) == flags
+
+
+def test_without_a_gpu_a_sparse_latent_costs_what_is_asked_with_a_note():
+    cost = kv_cost(get_model(SPARSE[0]).model, kv_cache_dtype="fp8")
+    assert cost.bytes_per_token == 61 * (576 + 132) == 43_188
+    assert any("656 bytes a layer" in note for note in cost.notes)

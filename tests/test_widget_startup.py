@@ -233,6 +233,17 @@ def test_a_model_without_states_says_nothing_of_them():
     assert "attention block size" not in printed()
 
 
+def test_hopper_packs_the_sparse_latent_of_deepseek_v3_2():
+    # 61 x (656 + 132) = 48,068 B a token, blocks of 64.
+    command = "vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 --kv-cache-dtype fp8"
+    shown = figures(command=command, gpu="h200-sxm-141gb", gpu_memory_utilization="0.92")
+    assert shown["num_gpu_blocks"] == "16,396"
+    text = printed(command=command, gpu="h200-sxm-141gb", gpu_memory_utilization="0.92")
+    assert "GPU KV cache size: 1,049,344 tokens" in text
+    assert "Using fp8 data type to store kv cache" in text
+    assert "656 bytes a layer" in text
+
+
 # --- settings that vLLM refuses before it looks at any memory ------------------------------------
 
 LLAMA = "vllm serve meta-llama/Llama-3.1-8B"

@@ -18,6 +18,7 @@ from kvdocs.errors import FlagError, UsageError
 from kvdocs.flags import CURRENT_VERSION, ServerFlags, flag_names, parse_flags
 from kvdocs.gpu import Gpu
 from kvdocs.model import KVCost, LayerKind, kv_cost
+from kvdocs.model.cost import stored_cache_dtype
 from kvdocs.scenario import LESSON
 from kvdocs.sizing import (
     LESSON_UTILIZATION,
@@ -29,6 +30,7 @@ from kvdocs.sizing import (
     default_max_num_batched_tokens,
     lesson_budget,
     real_budget,
+    stored_flags,
 )
 
 REAL: Final = "real"
@@ -175,7 +177,7 @@ def _answer(question: Question) -> Answer:
     high = low if span.high == span.low else _capacity(question, span.high)
     cost = kv_cost(
         model,
-        kv_cache_dtype=flags.kv_cache_dtype,
+        kv_cache_dtype=stored_cache_dtype(model, question.gpu, flags.kv_cache_dtype),
         tensor_parallel_size=flags.tensor_parallel_size,
         pipeline_parallel_size=flags.pipeline_parallel_size,
     )
@@ -217,10 +219,11 @@ def _gpu_notes(question: Question) -> tuple[str, ...]:
 
 
 def _capacity(question: Question, budget: Budget) -> Capacity:
+    model = question.subject.model
     return capacity(
-        question.subject.model,
+        model,
         budget,
-        question.flags,
+        stored_flags(model, question.gpu, question.flags),
         max_num_batched_tokens=default_max_num_batched_tokens(question.gpu, question.flags),
     )
 

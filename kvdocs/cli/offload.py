@@ -14,6 +14,7 @@ from kvdocs.cli.parser import Parser, argument
 from kvdocs.cli.simulate import add_efficiency, make_server, read_efficiency, timing_weights
 from kvdocs.errors import StartError, UsageError
 from kvdocs.model import KVCost, kv_cost
+from kvdocs.model.cost import stored_cache_dtype
 from kvdocs.offload import (
     Loading,
     MoveOrRecompute,
@@ -104,9 +105,10 @@ def run(args: Namespace) -> int:
 
 
 def _cost(question: Question) -> KVCost:
+    model = question.subject.model
     return kv_cost(
-        question.subject.model,
-        kv_cache_dtype=question.flags.kv_cache_dtype,
+        model,
+        kv_cache_dtype=stored_cache_dtype(model, question.gpu, question.flags.kv_cache_dtype),
         tensor_parallel_size=question.flags.tensor_parallel_size,
     )
 

@@ -22,9 +22,13 @@ from kvdocs.model.layers import LayerGroup, LayerKind, Model
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kvdocs.gpu import Gpu
+
 _WINDOWED: Final = frozenset({LayerKind.SLIDING, LayerKind.CHUNKED})
 _KEEPS_HEADS: Final = frozenset({LayerKind.FULL, LayerKind.SLIDING, LayerKind.CHUNKED})
 _BOUNDARY_LAYERS: Final = 2
+_PACKED: Final = "fp8_ds_mla"
+_PACKED_LATENT: Final = 576
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +196,7 @@ def kv_cost(
         pipeline_parallel_size=pipeline_parallel_size,
         binding_stage=binding,
         is_copied=split.kv_bytes_per_token * tensor_parallel_size > whole.kv_bytes_per_token,
-        notes=_cost_notes(model, dtype),
+        notes=cost_notes(model, dtype),
     )
 
 
@@ -210,6 +214,38 @@ def resolve_cache_dtype(model: Model, kv_cache_dtype: str) -> str:
     """
     name = check_cache_dtype(kv_cache_dtype)
     return model.kv_cache_dtype if name == "auto" else name
+
+
+def stored_cache_dtype(model: Model, gpu: Gpu, kv_cache_dtype: str) -> str:
+    """The cache dtype a GPU stores when `kv_cache_dtype` is asked for.
+
+    Hopper's backend for sparse attention over a latent (FLASHMLA_SPARSE) packs every fp8 kind as
+    `fp8_ds_mla`; the rest is stored as asked. Source: vLLM 0.33.0
+    `vllm/model_executor/layers/attention/mla_attention.py`, MLAAttention.
+
+    Args:
+        model: The model.
+        gpu: The GPU it is served on.
+        kv_cache_dtype: A value of vLLM's `--kv-cache-dtype`.
+
+    Examples:
+        >>> from kvdocs.catalog import get_gpu, get_model
+        >>> sparse = get_model("deepseek-ai/DeepSeek-V3.2").model
+        >>> [stored_cache_dtype(sparse, get_gpu(name), "fp8") for name in ("h200", "b200")]
+        ['fp8_ds_mla', 'fp8']
+    """
+    packs = gpu.is_hopper and _is_sparse(model)
+    packs = packs and all(
+        group.head_size == _PACKED_LATENT for group in model.group(LayerKind.LATENT)
+    )
+    if packs and resolve_cache_dtype(model, kv_cache_dtype).startswith("fp8"):
+        return _PACKED
+    return kv_cache_dtype
+
+
+def _is_sparse(model: Model) -> bool:
+    """Whether an indexer picks the tokens that are attended to."""
+    return any(group.indexer_bytes_per_token for group in model.group(LayerKind.LATENT))
 
 
 def stage_bounds(num_layers: int, pipeline_parallel_size: int) -> list[tuple[int, int]]:
@@ -373,10 +409,20 @@ def _window_parts(model: Model, dtype: str) -> tuple[WindowPart, ...]:
     return tuple(WindowPart(tokens, size) for tokens, size in sorted(parts.items()))
 
 
-def _cost_notes(model: Model, dtype: str) -> tuple[str, ...]:
+def cost_notes(model: Model, dtype: str) -> tuple[str, ...]:
+    """What to know about the bytes of a cache dtype.
+
+    Args:
+        model: The model.
+        dtype: The cache dtype, not `auto` where the checkpoint asks for one.
+
+    Examples:
+        >>> from kvdocs.catalog import get_model
+        >>> cost_notes(get_model("deepseek-ai/DeepSeek-V3.2").model, "fp8")[0][:30]
+        'on Hopper GPUs vLLM stores thi'
+    """
     notes = []
-    sparse = any(group.indexer_bytes_per_token for group in model.group(LayerKind.LATENT))
-    if sparse and dtype.startswith("fp8") and dtype != "fp8_ds_mla":
+    if _is_sparse(model) and dtype.startswith("fp8"):
         notes.append(
             "on Hopper GPUs vLLM stores this sparse latent as fp8_ds_mla (656 bytes a layer) "
             "whatever fp8 kind is asked for"

@@ -25,6 +25,7 @@ from kvdocs.sizing import (
     capacity,
     default_max_num_batched_tokens,
     lesson_budget,
+    stored_flags,
 )
 from kvdocs.units import GIB, format_bytes
 
@@ -230,13 +231,14 @@ class _Parts:
         """Plan the memory, and start the server if it starts."""
         budget, flags, model = self.budget(), self.flags, self.subject.model
         batch = default_max_num_batched_tokens(self.gpu, flags)
-        plan = capacity(model, budget, flags, max_num_batched_tokens=batch)
+        stored = stored_flags(model, self.gpu, flags)
+        plan = capacity(model, budget, stored, max_num_batched_tokens=batch)
         refusal = _too_heavy(budget) or plan.refusal or ""
         server = None if refusal else self.start(budget, typical_tokens)
         notes = (*self.subject.notes, *plan.notes, *(server.notes if server else ()))
         cost = kv_cost(
             model,
-            kv_cache_dtype=flags.kv_cache_dtype,
+            kv_cache_dtype=stored.kv_cache_dtype,
             tensor_parallel_size=flags.tensor_parallel_size,
             pipeline_parallel_size=flags.pipeline_parallel_size,
         )

@@ -20,6 +20,7 @@ from kvdocs.sizing import (
     check_flags,
     default_max_num_batched_tokens,
     limits_of,
+    stored_flags,
 )
 from kvdocs.sizing.engine import need_of
 from kvdocs.sizing.plan import blocks_per_request
@@ -71,6 +72,7 @@ def start_server(
     """
     _check_simulated(flags)
     check_flags(model, gpu, flags)
+    flags = stored_flags(model, gpu, flags)
     plan = capacity(
         model,
         available,

@@ -27,6 +27,7 @@ from kvdocs.sizing.budget import (
 )
 from kvdocs.sizing.capacity import Capacity, capacity, requested_length
 from kvdocs.sizing.cases import capacity_case
+from kvdocs.sizing.engine import stored_flags
 from kvdocs.sizing.groups import Group, Grouping, Part
 from kvdocs.sizing.limits import Limits, check_flags, limits_of
 from kvdocs.sizing.share import Share, share_of
@@ -55,4 +56,5 @@ __all__ = [
     "real_budget",
     "requested_length",
     "share_of",
+    "stored_flags",
 ]

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 from kvdocs.errors import FlagError
 from kvdocs.model.cost import (
     boundary_layers,
+    cost_notes,
     kv_heads_per_gpu,
     layer_state_bytes,
     layer_token_bytes,
     resolve_cache_dtype,
     stage_bounds,
+    stored_cache_dtype,
 )
 from kvdocs.model.layers import LayerGroup, LayerKind, Model
 from kvdocs.sizing.groups import Part, merge
@@ -20,6 +22,7 @@ from kvdocs.sizing.specs import LayerSpec, Need, SpecKind
 
 if TYPE_CHECKING:
     from kvdocs.flags import ServerFlags
+    from kvdocs.gpu import Gpu
 
 DEFAULT_BLOCK_SIZE: Final = 16
 """Tokens per block (vLLM 0.33.0 `vllm/config/cache.py`, `DEFAULT_BLOCK_SIZE`)."""
@@ -104,9 +107,28 @@ def build_engine(
         stages=_stages(model, flags, parts, len(groups)),
         block_size=block_size,
         hybrid_manager=_hybrid_manager(model, flags),
-        notes=notes,
+        notes=(*notes, *cost_notes(model, dtype)),
         log=log,
     )
+
+
+def stored_flags(model: Model, gpu: Gpu, flags: ServerFlags) -> ServerFlags:
+    """The flags with the cache dtype that this GPU stores, to size or time a server with.
+
+    Args:
+        model: The model.
+        gpu: The GPU it is served on.
+        flags: The flags as given.
+
+    Examples:
+        >>> from kvdocs.catalog import get_gpu, get_model
+        >>> from kvdocs.flags import ServerFlags
+        >>> sparse = get_model("deepseek-ai/DeepSeek-V3.2").model
+        >>> stored_flags(sparse, get_gpu("h200"), ServerFlags(kv_cache_dtype="fp8")).kv_cache_dtype
+        'fp8_ds_mla'
+    """
+    dtype = stored_cache_dtype(model, gpu, flags.kv_cache_dtype)
+    return replace(flags, kv_cache_dtype=dtype)
 
 
 def _numbers(group: LayerGroup, index: int, num_groups: int) -> tuple[int, ...]:

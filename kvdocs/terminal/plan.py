@@ -23,6 +23,7 @@ from kvdocs.sizing import (
     capacity,
     check_flags,
     default_max_num_batched_tokens,
+    stored_flags,
 )
 from kvdocs.startup_log import StartupReport, refusal, write_startup
 from kvdocs.startup_log.writer import DEFAULT_MODEL
@@ -156,13 +157,14 @@ def make_plan(gpu: str, words: tuple[str, ...]) -> Plan:
     check_flags(entry.model, card, flags)
     budget = started_budget(entry, card, flags)
     batch = default_max_num_batched_tokens(card, flags)
+    stored = stored_flags(entry.model, card, flags)
     return Plan(
         entry=entry,
         name=name,
         gpu=card,
         flags=flags,
         budget=budget,
-        capacity=capacity(entry.model, budget, flags, max_num_batched_tokens=batch),
+        capacity=capacity(entry.model, budget, stored, max_num_batched_tokens=batch),
         served_name=option(words, "--served-model-name") or name,
         port=_port(words),
     )

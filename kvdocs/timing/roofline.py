@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from kvdocs.errors import FlagError
 from kvdocs.gpu import Gpu
 from kvdocs.model import Model
+from kvdocs.model.cost import stored_cache_dtype
 from kvdocs.timing.efficiency import Efficiency
 from kvdocs.timing.exact import (
     GRAIN_BITS,
@@ -86,7 +87,7 @@ class RooflineTimer:
         self.weights = weights
         self.gpu = gpu
         self.efficiency = efficiency or Efficiency()
-        self.kv_cache_dtype = kv_cache_dtype
+        self.kv_cache_dtype = stored_cache_dtype(model, gpu, kv_cache_dtype)
         self.tensor_parallel_size = tensor_parallel_size
         self.fp8_matmul = fp8_matmul
         self._flops = self._peak_flops()

@@ -82,7 +82,7 @@ def comparison(setup: Setup) -> MoveOrRecompute:
     )
     cost = kv_cost(
         entry.model,
-        kv_cache_dtype=setup.kv_cache_dtype,
+        kv_cache_dtype=timer.kv_cache_dtype,
         tensor_parallel_size=setup.num_gpus,
     )
     return MoveOrRecompute(timer, cost, setup.route, batch=setup.batch)
