@@ -90,7 +90,7 @@ class TestLesson:
         document = json.loads(out)
         assert (status, err) == (3, "")
         assert document["starts"] is False
-        assert document["refusal"].startswith("No available memory for the cache blocks")
+        assert document["refusal"].startswith("torch.OutOfMemoryError: CUDA out of memory.")
         assert document["kv_pool_bytes"] == document["num_gpu_blocks"] == 0
         assert document["max_model_len_that_fits"] == 0
 
@@ -231,6 +231,27 @@ class TestReal:
         assert any("656 bytes a layer" in note for note in hopper["notes"])
         assert blackwell["kv_bytes_per_token"] == 61 * (576 + 132)
         assert "46.94 KiB a token" in kvdocs(*words, "h200").out
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("llama-3.1-70b", "--gpu", "h100"), "torch.OutOfMemoryError: CUDA out of memory."),
+            (
+                ("llama-3.1-70b", "--gpu", "h100", "--kv-cache-memory-bytes", "60G"),
+                "torch.OutOfMemoryError: CUDA out of memory.",
+            ),
+            (
+                ("llama-3.1-8b", "--gpu", "lesson", "--gpu-memory-utilization", "1.0"),
+                "Free memory on device cuda:0 (73.57/74.51 GiB) on startup is less than",
+            ),
+        ],
+    )
+    def test_a_start_that_ends_before_the_cache_is_planned(self, kvdocs, words, said):
+        status, out, _ = kvdocs("fit", *words, "--json")
+        document = json.loads(out)
+        assert status == 3
+        assert document["refusal"].startswith(said)
+        assert (document["starts"], document["num_gpu_blocks"]) == (False, 0)
 
     def test_copies_of_the_server_are_counted(self, kvdocs):
         words = ("fit", "llama-3.1-8b", "--gpu", "h100", "-tp", "2", "-dp", "3", "--json")

@@ -158,6 +158,16 @@ class TestSetups:
     def test_weights_larger_than_the_gpu_are_out_of_memory(self):
         assert "140" in Setup(weight_bytes=140e9).size().refusal
 
+    def test_the_whole_gpu_is_never_free(self):
+        sized = Setup(flags="--gpu-memory-utilization 1.0").size()
+        assert sized.refusal.startswith("Free memory on device cuda:0 (73.57/74.51 GiB)")
+
+    def test_a_sparse_latent_is_packed_on_hopper(self):
+        flags = "--tensor-parallel-size 8 --kv-cache-dtype fp8"
+        sized = Setup(model="deepseek-ai/DeepSeek-V3.2", gpu="h200-sxm-141gb", flags=flags).size()
+        assert sized.token_bytes == 48_068
+        assert sized.capacity.num_gpu_blocks == 16_396
+
     def test_the_command_starts_the_same_server(self):
         setup = Setup(flags="--max-model-len 32K -tp 2 --served-model-name 'my model'")
         flags = parse_flags(setup.size().command.split()[:-2])

@@ -28,6 +28,7 @@ from kvdocs.sizing import (
     capacity,
     check_flags,
     default_max_num_batched_tokens,
+    early_refusal,
     lesson_budget,
     real_budget,
     stored_flags,
@@ -220,12 +221,14 @@ def _gpu_notes(question: Question) -> tuple[str, ...]:
 
 def _capacity(question: Question, budget: Budget) -> Capacity:
     model = question.subject.model
-    return capacity(
+    planned = capacity(
         model,
         budget,
         stored_flags(model, question.gpu, question.flags),
         max_num_batched_tokens=default_max_num_batched_tokens(question.gpu, question.flags),
     )
+    error = early_refusal(budget)
+    return planned if error is None else planned.refused(error)
 
 
 def budgets(question: Question) -> BudgetRange:

@@ -24,6 +24,7 @@ from kvdocs.sizing import (
     Overhead,
     capacity,
     default_max_num_batched_tokens,
+    early_refusal,
     lesson_budget,
     stored_flags,
 )
@@ -233,7 +234,7 @@ class _Parts:
         batch = default_max_num_batched_tokens(self.gpu, flags)
         stored = stored_flags(model, self.gpu, flags)
         plan = capacity(model, budget, stored, max_num_batched_tokens=batch)
-        refusal = _too_heavy(budget) or plan.refusal or ""
+        refusal = _too_heavy(budget) or early_refusal(budget) or plan.refusal or ""
         server = None if refusal else self.start(budget, typical_tokens)
         notes = (*self.subject.notes, *plan.notes, *(server.notes if server else ()))
         cost = kv_cost(
@@ -297,7 +298,7 @@ class _Parts:
 
 def _too_heavy(budget: Budget) -> str:
     """Why the weights are not even loaded; "" when they are."""
-    if budget.weights_bytes <= budget.total_bytes:
+    if budget.weights_bytes <= budget.free_bytes:
         return ""
     return (
         f"CUDA out of memory: {format_bytes(budget.weights_bytes, 'GB')} of weights do not fit a "

@@ -69,6 +69,11 @@ class Budget:
             return self.kv_cache_memory_bytes
         return math.floor(self.requested_bytes - self.spent_bytes)
 
+    @property
+    def free_bytes(self) -> float:
+        """What a server finds free on a GPU that is its own: all but the CUDA context."""
+        return self.total_bytes - self.non_torch_bytes
+
     def lines(self, unit: str = "GB") -> tuple[str, ...]:
         """The budget printed as a subtraction, a term a line.
 
@@ -129,6 +134,39 @@ def free_memory_refusal(budget: Budget, free_bytes: float, *, device: str = "cud
         f"utilization ({budget.utilization}, {format_gib_as_vllm(budget.requested_bytes)} GiB). "
         "Decrease GPU memory utilization or reduce GPU memory used by other processes."
     )
+
+
+def out_of_memory(budget: Budget, free_bytes: float) -> str | None:
+    """PyTorch's error when the weights do not load, which nothing checks before; or None.
+
+    Args:
+        budget: The GPU's budget.
+        free_bytes: Bytes free when the server starts.
+    """
+    if budget.weights_bytes <= free_bytes:
+        return None
+    total = format_gib_as_vllm(budget.total_bytes)
+    return f"torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of {total} GiB."
+
+
+def early_refusal(budget: Budget, free_bytes: float | None = None) -> str | None:
+    """The error that ends a start before the cache is planned, or None, in vLLM's order.
+
+    Args:
+        budget: The GPU's budget.
+        free_bytes: Bytes free when the server starts; all but the CUDA context when None.
+
+    Examples:
+        >>> lesson = Budget(total_bytes=80e9, utilization=1.0, weights_bytes=16.06e9,
+        ...     activation_bytes=1.5e9, non_torch_bytes=1e9)
+        >>> early_refusal(lesson)[:66]
+        'Free memory on device cuda:0 (73.57/74.51 GiB) on startup is less '
+    """
+    free = budget.free_bytes if free_bytes is None else free_bytes
+    in_use = None
+    if budget.kv_cache_memory_bytes is None:
+        in_use = free_memory_refusal(budget, free)
+    return in_use or out_of_memory(budget, free)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kvdocs.errors import FlagError
@@ -80,6 +80,22 @@ class Capacity:
     def total_max_concurrency(self) -> float:
         """Requests of `max_model_len` at once over all replicas."""
         return self.max_concurrency * self.replicas
+
+    def refused(self, refusal: str) -> Capacity:
+        """The same cache for a server that ends before it plans one.
+
+        Args:
+            refusal: The server's own text.
+        """
+        return replace(
+            self,
+            num_gpu_blocks=0,
+            kv_block_tokens=0,
+            kv_cache_size_tokens=0,
+            max_concurrency=0.0,
+            starts=False,
+            refusal=refusal,
+        )
 
 
 def capacity(

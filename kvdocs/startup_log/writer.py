@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kvdocs.sizing import Budget, Capacity
-from kvdocs.sizing.budget import free_memory_refusal
+from kvdocs.sizing.budget import early_refusal, free_memory_refusal, out_of_memory
 from kvdocs.units import MIB, format_gib_as_vllm
 
 VERSION: Final = "0.33.0"
@@ -84,9 +84,7 @@ class StartupReport:
     @property
     def free_at_start(self) -> float:
         """Free before the weights are loaded, in bytes."""
-        budget = self.budget
-        alone = budget.total_bytes - budget.non_torch_bytes
-        return alone if self.free_bytes is None else self.free_bytes
+        return self.budget.free_bytes if self.free_bytes is None else self.free_bytes
 
     @property
     def share_is_free(self) -> bool:
@@ -100,7 +98,7 @@ class StartupReport:
     @property
     def weights_load(self) -> bool:
         """Whether there is room for the weights."""
-        return self.budget.weights_bytes <= self.free_at_start
+        return out_of_memory(self.budget, self.free_at_start) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +120,10 @@ def refusal(report: StartupReport) -> str | None:
 
     In the order of vLLM: free memory, loading the weights, planning the cache.
     """
-    error = report.capacity.refusal
-    if not report.share_is_free:
-        error = free_memory_refusal(report.budget, report.free_at_start)
-    elif not report.weights_load:
-        total = format_gib_as_vllm(report.budget.total_bytes)
-        return (
-            "torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of "
-            f"{total} GiB."
-        )
-    return error and f"ValueError: {error}"
+    error = early_refusal(report.budget, report.free_at_start) or report.capacity.refusal
+    if error is None or error.startswith("torch."):
+        return error
+    return f"ValueError: {error}"
 
 
 def write_startup(report: StartupReport) -> tuple[str, ...]:
