@@ -272,6 +272,8 @@ def test_a_spread_over_copies_holds_twice_the_tokens():
         capacity(LLAMA_8B, 20 * GIB, parse_flags(f"-tp 16 -dcp {size}".split())) for size in (1, 2)
     )
     assert spread.max_concurrency == pytest.approx(2 * copied.max_concurrency)
+    for size in ("kv_pool_tokens", "kv_block_tokens", "kv_cache_size_tokens"):
+        assert getattr(spread, size) == 2 * getattr(copied, size)
 
 
 def test_wrong_number_of_gpus_is_refused():

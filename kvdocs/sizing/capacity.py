@@ -35,8 +35,8 @@ class Capacity:
         num_gpu_blocks: Whole blocks, as the start-up log counts them; 0 when it does not start.
         block_size: Tokens per block.
         bytes_per_block: Bytes of one block on the GPU that binds.
-        kv_block_tokens: Tokens in whole blocks: blocks times block size, over the groups (the
-            size vLLM printed before 0.20).
+        kv_block_tokens: Tokens in whole blocks: blocks times block size, over the groups, times the
+            GPUs a sequence is spread over (the size vLLM printed before 0.20).
         kv_cache_size_tokens: The size vLLM prints since 0.20: concurrency times length.
         max_concurrency: Requests of `max_model_len` at once, as vLLM prints it.
         blocks_by_group: Blocks that vLLM counts for one of them, in each group of `grouping`.
@@ -238,7 +238,8 @@ def _capacity(model: Model, flags: ServerFlags, engine: Engine, plan: Plan) -> C
         have / block for have, block in zip(plan.available_bytes, plan.bytes_per_block, strict=True)
     ]
     binding = shares.index(min(shares))
-    smallest_block = min(group.block_size for group in groups)
+    # A block spans that many tokens on each GPU a sequence is spread over (0.18, `kv_cache_utils`).
+    tokens_of_block = min(group.block_size for group in groups) * flags.decode_context_parallel_size
     return Capacity(
         kv_pool_bytes=sum(max(size, 0) for size in plan.available_bytes),
         kv_pool_bytes_per_gpu=max(min(plan.available_bytes), 0),
@@ -246,7 +247,7 @@ def _capacity(model: Model, flags: ServerFlags, engine: Engine, plan: Plan) -> C
         num_gpu_blocks=plan.num_blocks,
         block_size=engine.block_size,
         bytes_per_block=plan.bytes_per_block[binding],
-        kv_block_tokens=plan.num_blocks // len(groups) * smallest_block,
+        kv_block_tokens=plan.num_blocks // len(groups) * tokens_of_block,
         kv_cache_size_tokens=plan.kv_cache_size_tokens,
         max_concurrency=plan.max_concurrency,
         blocks_by_group=plan.blocks_by_group,
@@ -277,7 +278,8 @@ def _pool_tokens(model: Model, flags: ServerFlags, plan: Plan) -> int:
         tensor_parallel_size=flags.tensor_parallel_size,
         pipeline_parallel_size=flags.pipeline_parallel_size,
     )
-    return max(min(plan.available_bytes), 0) // cost.bytes_per_token_per_gpu
+    held = max(min(plan.available_bytes), 0) // cost.bytes_per_token_per_gpu
+    return held * flags.decode_context_parallel_size
 
 
 _WHOLE: Final = frozenset({LayerKind.FULL, LayerKind.LATENT, LayerKind.NONE, LayerKind.SHARED})

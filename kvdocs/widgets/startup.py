@@ -331,7 +331,8 @@ def _pool_tokens(server: Server) -> Figure:
         kept = f"in whole blocks, one kept back: {most:,} for a request" if most else ""
         label = "Tokens the pool would hold"
         return Figure("kv_pool_tokens", label, f"{held.kv_pool_tokens:,}", "", kept)
-    blocks = f"{held.num_gpu_blocks:,} × {held.block_size}"
+    spread = server.flags.decode_context_parallel_size
+    blocks = f"{held.num_gpu_blocks:,} × {held.block_size}" + (f" × {spread}" if spread > 1 else "")
     plain = len(held.grouping.groups) == 1
     whole = f"in whole blocks {blocks} = {held.kv_block_tokens:,}" if plain else "of the longest"
     return Figure("kv_pool_tokens", "Tokens the pool holds", f"{held.kv_pool_tokens:,}", "", whole)
