@@ -138,6 +138,12 @@ class TestBytesPerToken:
     def test_the_title_says_all_that_a_token_takes(self, model, said):
         assert said in BYTES_PER_TOKEN.view(model=model).title
 
+    @pytest.mark.parametrize(("dtype", "noted"), [("fp8", True), ("auto", False)])
+    def test_an_fp8_cache_says_what_hopper_makes_of_a_sparse_latent(self, dtype, noted):
+        view = BYTES_PER_TOKEN.view(model="deepseek-ai/DeepSeek-V3.2", kv_cache_dtype=dtype)
+        said = "On Hopper GPUs vLLM stores this sparse latent as fp8_ds_mla (656 bytes a layer)"
+        assert (said in str(view.picture)) is noted
+
     @pytest.mark.parametrize(
         ("model", "classes", "said"),
         [

@@ -90,7 +90,8 @@ def _picture(model: Model, cost: KVCost) -> Element:
         if state
         else None
     )
-    return h("div", *equations, constant, footprint(model, cost))
+    notes = (h("p", f"{note[0].upper()}{note[1:]}.", class_="kv-note") for note in cost.notes)
+    return h("div", *equations, constant, *notes, footprint(model, cost))
 
 
 def _figures(cost: KVCost) -> tuple[Figure, ...]:
