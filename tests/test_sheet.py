@@ -277,3 +277,12 @@ def test_a_line_links_to_its_step_and_pasted_text_stays_text():
     assert "<code>--max-model-len</code>" in html
     config = json.dumps({**LLAMA, "_name_or_path": "<script>alert(1)</script>"})
     assert "<script" not in str(CHEAT_SHEET.view(config=config).picture)
+
+
+def test_hopper_stores_a_sparse_latent_in_its_own_form():
+    # 61 layers x (656 + 132) B; elsewhere the latent takes 576 B and the indexer as much.
+    subject = read_subject(
+        model="deepseek-ai/DeepSeek-V3.2", gpu="h200-sxm-141gb", num_gpus=8, kv_cache_dtype="fp8"
+    )
+    assert subject.cost.bytes_per_token == 61 * (656 + 132)
+    assert subject.block_bytes == 64 * subject.cost.bytes_per_token

@@ -13,6 +13,7 @@ from kvdocs.errors import ConfigError, FlagError, ParameterError, UnitError
 from kvdocs.flags import ServerFlags
 from kvdocs.gpu import Gpu
 from kvdocs.model import KVCost, LayerKind, Model, kv_cost, parse_config
+from kvdocs.model.cost import stored_cache_dtype
 from kvdocs.scenario import CONVERSATION_TOKENS, LESSON, weights_bytes
 from kvdocs.sizing import (
     Budget,
@@ -22,6 +23,7 @@ from kvdocs.sizing import (
     default_max_num_batched_tokens,
     lesson_budget,
     share_of,
+    stored_flags,
 )
 from kvdocs.timing import RooflineTimer, Weights
 from kvdocs.units import format_bytes, parse_bytes, parse_count
@@ -150,9 +152,7 @@ class Subject:
             ConfigError: The dtype cannot store this model's heads.
             FlagError: The dtype is not one that vLLM takes for it.
         """
-        return kv_cost(
-            self.model, kv_cache_dtype=kv_cache_dtype, tensor_parallel_size=self.num_gpus
-        )
+        return _cost(self.model, self.gpu, kv_cache_dtype, self.num_gpus)
 
     def at_once(self, tokens: int, *, kv_cache_dtype: str | None = None) -> int:
         """Whole sequences of that length at once; 0 where the server would not start with it.
@@ -205,9 +205,7 @@ def read_subject(
     budget = replace(lesson, total_bytes=card.total_memory_bytes)
     _check_room(checkpoint, budget, num_gpus)
     try:
-        cost = kv_cost(
-            checkpoint.model, kv_cache_dtype=kv_cache_dtype, tensor_parallel_size=num_gpus
-        )
+        cost = _cost(checkpoint.model, card, kv_cache_dtype, num_gpus)
         held = _capacity(checkpoint.model, card, budget, flags)
         timer = _timer(checkpoint, card, flags)
     except (ConfigError, FlagError) as error:
@@ -218,10 +216,17 @@ def read_subject(
     return Subject(checkpoint, card, flags, length, budget, cost, held, timer)
 
 
+def _cost(model: Model, gpu: Gpu, kv_cache_dtype: str, num_gpus: int) -> KVCost:
+    """What a token costs as this GPU stores it."""
+    dtype = stored_cache_dtype(model, gpu, kv_cache_dtype)
+    return kv_cost(model, kv_cache_dtype=dtype, tensor_parallel_size=num_gpus)
+
+
 def _capacity(model: Model, gpu: Gpu, budget: Budget, flags: ServerFlags) -> Capacity:
     """What the pool holds, with the batch that vLLM takes by default on this GPU."""
     batch = default_max_num_batched_tokens(gpu, flags)
-    return capacity(model, budget, flags, max_num_batched_tokens=batch)
+    stored = stored_flags(model, gpu, flags)
+    return capacity(model, budget, stored, max_num_batched_tokens=batch)
 
 
 def _from_catalogue(entry: CatalogModel) -> Checkpoint:

@@ -23,6 +23,7 @@ from kvdocs.sizing import (
     default_max_num_batched_tokens,
     lesson_budget,
     share_of,
+    stored_flags,
 )
 from kvdocs.units import GB, format_number
 from kvdocs.widgets.chart import FIRST, INK, PAPER, SECOND, Chart, rows
@@ -175,20 +176,21 @@ def curve(setup: Setup) -> Curve:
         ConfigError: A cache dtype that cannot store the model's heads.
     """
     model = get_model(setup.model).model
-    flags = ServerFlags(
+    asked = ServerFlags(
         tensor_parallel_size=setup.num_gpus, kv_cache_dtype=setup.kv_cache_dtype, max_model_len=1
     )
+    flags = stored_flags(model, get_gpu(setup.gpu), asked)
     memory, batch = budget(setup), batch_tokens(setup)
 
     def held(tokens: int) -> Capacity:
-        asked = replace(flags, max_model_len=tokens)
-        return capacity(model, memory, asked, max_num_batched_tokens=batch)
+        longer = replace(flags, max_model_len=tokens)
+        return capacity(model, memory, longer, max_num_batched_tokens=batch)
 
     shortest = held(1)
     limit = model.max_model_len or LONGEST
     fits = min(shortest.max_model_len_that_fits, limit) if shortest.starts else 0
     points = tuple((tokens, held(tokens).max_concurrency) for tokens in lengths(fits))
-    cost = kv_cost(model, kv_cache_dtype=setup.kv_cache_dtype, tensor_parallel_size=setup.num_gpus)
+    cost = kv_cost(model, kv_cache_dtype=flags.kv_cache_dtype, tensor_parallel_size=setup.num_gpus)
     share = share_of(model, cost, shortest)
     return Curve(setup, points, limit, fits, share.pool_bytes, share.copies)
 
