@@ -8,6 +8,7 @@ from typing import Final
 
 from kvdocs.catalog import get_link
 from kvdocs.errors import ConfigError, FlagError
+from kvdocs.flags import ServerFlags
 from kvdocs.model import LayerGroup, LayerKind
 from kvdocs.model.cost import layer_token_bytes
 from kvdocs.sheet.line import Grid, Line, Part
@@ -308,7 +309,9 @@ def _flags(s: Subject) -> Iterator[Line]:
         default_max_num_seqs(s.gpu, s.flags),
         default_max_num_batched_tokens(s.gpu, s.flags),
     )
-    yield Line("`--gpu-memory-utilization`", "share of the whole GPU: moves the pool", 1)
+    default = f"default {ServerFlags().gpu_memory_utilization:g}"
+    share = f"share of the whole GPU: moves the pool; here {s.budget.utilization:g}"
+    yield Line("`--gpu-memory-utilization`", share, 1, default)
     yield Line("`--max-model-len`", "limit of one request; reserves nothing", 7)
     yield Line("`--kv-cache-dtype fp8`", "half the bytes per token, and half the reads", 18)
     split = "splits weights and KV heads"

@@ -27,7 +27,7 @@ DIAGNOSIS: Final = (
 RULES: Final = (
     Line("1 GiB", "`nvidia-smi`: MiB, vLLM's log: GiB, makers: GB", 1, f"{GIB / GB:.3f} GB"),
     Line("Twice the context", "half the sequences, where every layer keeps every token", 9),
-    Line("Size for the longest requests", "you accept; the average is a good day", 11),
+    Line("Size for the longest requests", "you accept; the average is only a middle", 11),
     Line("Half the bytes per token", "twice the sequences, and the next bottleneck", 18),
     Line("KV heads, not parameters", "decide the cache", 5),
     Line("Decode waits for memory", "prefill for arithmetic: so batch", 3),

@@ -57,7 +57,7 @@ _ROUND: Final = (
 )
 _NO_GRAPHS: Final = (
     "the lesson's round numbers leave CUDA graphs out, as with --enforce-eager; a real server"
-    " captures them unless told not to"
+    " keeps such recorded steps on the GPU, for speed, unless told not to"
 )
 _BUFFERS: Final = (
     "on each of several GPUs 1.5 GB stand for NCCL's buffers and CUDA graphs together; the log"
