@@ -90,11 +90,17 @@ class TestGpuMemory:
             figure(GPU_MEMORY, "kv_pool_tokens", kv_cache_dtype="fp8") == "815,429"
         )  # 53.44e9 / 65,536
 
+    def test_a_request_that_does_not_fit_is_said_and_no_token_counted(self):
+        view = GPU_MEMORY.view(model="google/gemma-3-27b-it")
+        assert "one request of 131,072 tokens does not fit 15.5 GB" in view.title
+        assert view.figure("kv_pool_tokens").value == "–"
+        assert "0MiB /" in str(view.picture)
+
     def test_weights_larger_than_the_gpu_do_not_start(self):
         view = GPU_MEMORY.view(model="meta-llama/Llama-3.1-70B")
         assert "does not start" in view.title
         assert "141.2 GB" in view.title  # 70.6e9 parameters x 2 B
-        assert view.figure("kv_pool_tokens").value == "0"
+        assert view.figure("kv_pool_tokens").value == "–"
 
     @pytest.mark.parametrize("bad", ["2", "-1", "nan", "inf", "", "0,9", "<b>", "0.9" * 100])
     def test_a_share_that_is_not_one_is_refused_beside_its_control(self, bad):
