@@ -55,7 +55,7 @@ class Range:
         default: Starting value, as text.
         unit: Unit shown after the value; "" for none.
         digits: Decimals shown.
-        fresh: Whether each visit starts at a number of its own, once the page is live.
+        fresh: Whether a visit starts at a number of its own, where Python is live soon enough.
     """
 
     name: str

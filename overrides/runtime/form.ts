@@ -72,15 +72,26 @@ export function setValues(form: HTMLFormElement, params: Params): void {
   }
 }
 
-/** Give the sliders that start anew on each visit a number: the address's (`?seed=4`), or any. */
-export function startAnew(form: HTMLFormElement): boolean {
+/**
+ * Give the sliders that start anew on each visit a number: the address's (`?seed=4`) or, where it may be
+ * drawn, any. Says whether one has changed.
+ */
+export function startAnew(form: HTMLFormElement, mayDraw: boolean): boolean {
   const sliders = form.querySelectorAll<HTMLInputElement>("input[data-fresh]");
   const given = new URLSearchParams(location.search);
+  let changed = false;
   for (const slider of sliders) {
-    const [least, most] = [Number(slider.min), Number(slider.max)];
-    slider.value = given.get(slider.name) ?? String(least + Math.floor(Math.random() * (most - least + 1)));
+    const value = given.get(slider.name) ?? (mayDraw ? drawn(slider) : undefined);
+    if (value === undefined) continue;
+    slider.value = value;
+    changed = true;
   }
-  return sliders.length > 0;
+  return changed;
+}
+
+function drawn(slider: HTMLInputElement): string {
+  const [least, most] = [Number(slider.min), Number(slider.max)];
+  return String(least + Math.floor(Math.random() * (most - least + 1)));
 }
 
 /** Show each message at its control and clear the others; `*` is for the form as a whole. */

@@ -10,8 +10,11 @@ import { Player } from "./player";
 import { Interrupted, type Runtime } from "./runtime";
 import { LinkProblem, isStateLink, textsIn } from "./share/link";
 import { pythonUp } from "./share/shareable";
-import { showStatus } from "./status";
+import { PICTURE, STALE_PICTURE, showStatus } from "./status";
 import { isRecord } from "./values";
+
+/** A visit gets a state of its own only where Python is there before the reader has begun to read. */
+const SOON_MS = 3000;
 
 type Values = ReadonlyMap<string, string | File>;
 
@@ -25,6 +28,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     #asked: Values | undefined;
     /** True until the first time that Python is there: then a visit may get a state of its own. */
     #untouched = true;
+    #connectedAt = 0;
     /** What a running simulation handed over with its last answer. */
     #state: unknown;
     #player: Player | undefined;
@@ -32,6 +36,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
 
     connectedCallback(): void {
       this.#disconnected = new AbortController();
+      this.#connectedAt = performance.now();
       const { signal } = this.#disconnected;
       const form = this.#form;
       if (form) {
@@ -78,12 +83,20 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
     /** Start at a state of this visit's own, unless the reader or a link came first. */
     #startAnew(): void {
       const isFirst = this.#untouched && !this.#wanted && !isStateLink(location.hash);
+      const isSoon = performance.now() - this.#connectedAt <= SOON_MS;
       this.#untouched = false;
-      if (isFirst && this.#form && startAnew(this.#form)) this.#wanted = true;
+      if (isFirst && this.#form && startAnew(this.#form, isSoon)) this.#wanted = true;
     }
 
     #showStatus(): void {
-      if (this.#status) showStatus(this.#status, runtime);
+      if (this.#status) showStatus(this.#status, runtime, this.dataset.stale === undefined ? PICTURE : STALE_PICTURE);
+    }
+
+    /** Say that the picture is not of what the form holds, or that it is. */
+    #setStale(stale: boolean): void {
+      this.toggleAttribute("data-stale", stale);
+      for (const button of this.querySelectorAll<HTMLButtonElement>("kv-print button")) button.disabled = stale;
+      this.#showStatus();
     }
 
     #changed(): void {
@@ -156,7 +169,10 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
         if (this.isConnected) this.#show(answer, values);
       } catch (error) {
         if (error instanceof Interrupted) this.#wanted = true;
-        else this.#showErrors(messagesOf(error));
+        else {
+          this.#setStale(true);
+          this.#showErrors(messagesOf(error));
+        }
       }
     }
 
@@ -168,6 +184,7 @@ export function defineWidget(runtime: Runtime, intent: Intent): void {
         if (this.#player) this.#player.say(answer.announce);
         else announce(answer.announce);
       }
+      this.#setStale(answer.html === null);
       this.#showErrors(answer.errors);
       if (performance.getEntriesByName("kv:first-update").length === 0) {
         performance.mark("kv:first-update");

@@ -18,16 +18,24 @@ interface Line {
 export interface StatusWords {
   /** Said before Python is started. */
   readonly idle: string;
+  /** Said while Python is there; "Live" if not given. */
+  readonly live?: string;
   /** Said when it does not start: what the reader still has. */
   readonly stays: string;
   /** Whether a reader who saves data is offered a button here. */
   readonly offersStart: boolean;
 }
 
-const PICTURE: StatusWords = {
+export const PICTURE: StatusWords = {
   idle: "Static picture",
   stays: "The picture stays as it was built.",
   offersStart: true,
+};
+
+/** A picture whose controls hold what was refused. */
+export const STALE_PICTURE: StatusWords = {
+  ...PICTURE,
+  live: "Not updated: this picture shows the last settings that worked",
 };
 
 /** Draw the status of an element whose status line stands in the page. */
@@ -42,7 +50,7 @@ function lineOf(runtime: Runtime, words: StatusWords): Line {
     case "booting":
       return bootingLine(runtime);
     case "live":
-      return { text: "Live" };
+      return { text: words.live ?? "Live" };
     case "failed":
       return {
         text: `Python did not start: ${runtime.failure}. ${words.stays}`,

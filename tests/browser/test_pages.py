@@ -109,10 +109,15 @@ def test_a_wrong_paste_is_named_and_the_last_picture_stays(page: Page, site: Sit
     expect(error).to_contain_text("web page")
     expect(box).to_have_attribute("aria-invalid", "true")
     expect(figure(page, "kv_bytes_per_token")).to_have_text("131,072")
+    widget = page.locator("kv-widget", has=box)
+    expect(widget).to_have_attribute("data-stale", "")
+    expect(widget.locator(".kv-status")).to_contain_text("Not updated")
     config = {"num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64}
     box.fill(json.dumps({"model_type": "llama", **config}))
     expect(figure(page, "kv_bytes_per_token")).to_have_text("2,621,440")
     expect(error).to_be_hidden()
+    expect(widget).not_to_have_attribute("data-stale", "")
+    expect(widget.locator(".kv-status")).to_have_text("Live")
     assert page.title() != "owned"
 
 

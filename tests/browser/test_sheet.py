@@ -103,3 +103,14 @@ def test_the_button_prints(page: Page, site: SiteServer):
     page.goto(site.url + STEP)
     page.get_by_role("button", name="Print this sheet").click()
     assert page.evaluate("window.printed")
+
+
+@pytest.mark.browser
+def test_a_sheet_of_other_settings_is_not_printed(page: Page, site: SiteServer):
+    page.goto(site.url + STEP)
+    sheet, button = page.locator("#sheet"), page.get_by_role("button", name="Print this sheet")
+    sheet.locator("[name=model]").select_option("meta-llama/Llama-3.1-70B")
+    expect(sheet.locator(".kv-status")).to_contain_text("Not updated")
+    expect(button).to_be_disabled()
+    sheet.locator("[name=num_gpus]").select_option("4")
+    expect(button).to_be_enabled()
