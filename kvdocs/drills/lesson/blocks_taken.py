@@ -51,10 +51,20 @@ class Blocks:
         return f"{first}, {second} and {third} tokens"
 
 
+    @property
+    def count_added_first(self) -> int:
+        """Blocks that one request of all the tokens would take."""
+        return blocks_for(sum(self.lengths), BLOCK)
+
+
 def _draw(rng: random.Random) -> Blocks:
-    """Draw lengths of which one makes whole blocks now and then."""
-    some, other = rng.randint(20, 3_000), rng.randint(20, 3_000)
-    return Blocks((some, other, rng.choice((BLOCK * rng.randint(2, 100), rng.randint(20, 400)))))
+    """Draw lengths of which one makes whole blocks now and then, and that tell who adds first."""
+    while True:
+        some, other = rng.randint(20, 3_000), rng.randint(20, 3_000)
+        last = rng.choice((BLOCK * rng.randint(2, 100), rng.randint(20, 400)))
+        drawn = Blocks((some, other, last))
+        if drawn.count_added_first < drawn.count:
+            return drawn
 
 
 def _count_misconceptions(p: Blocks) -> Iterator[Misconception]:
@@ -64,9 +74,9 @@ def _count_misconceptions(p: Blocks) -> Iterator[Misconception]:
         "The last tokens of a request need a block too, if only a part of it.",
     )
     yield Misconception(
-        "shared the last block",
-        blocks_for(sum(p.lengths), BLOCK),
-        "You added the requests up first. Two requests never share a block that is not full.",
+        "added first",
+        p.count_added_first,
+        "You added first. Each request rounds up for itself.",
     )
     yield Misconception(
         "always one more",
@@ -106,7 +116,7 @@ def _count_solution(p: Blocks) -> tuple[str | Element, ...]:
 BLOCK_COUNT: Final = Drill(
     id="blocks-of-three-requests",
     kind=Number(Count("blocks"), tolerance=0),
-    first=Blocks((1_000, 250, 64)),
+    first=Blocks((1_000, 250, 66)),
     draw=_draw,
     question=lambda p: (
         f"Three requests hold {p.listed}, and nothing is shared. How many blocks of {BLOCK} tokens "
@@ -137,7 +147,7 @@ def _waste_misconceptions(p: Blocks) -> Iterator[Misconception]:
     yield Misconception(
         "added up first",
         -sum(p.lengths) % BLOCK,
-        "You added the requests up first. Each has a last block of its own.",
+        "You added first. Each request has a last block of its own.",
     )
     yield Misconception(
         "reserved the limit",
@@ -173,7 +183,7 @@ def _waste_solution(p: Blocks) -> tuple[str | Element, ...]:
 BLOCK_WASTE: Final = Drill(
     id="blocks-and-waste",
     kind=Number(Count("tokens", ("places",)), tolerance=0),
-    first=Blocks((1_000, 250, 64)),
+    first=Blocks((1_000, 246, 64)),
     draw=_draw,
     question=lambda p: (
         f"Three requests hold {p.listed} in blocks of {BLOCK}, and nothing is shared. For how many "
