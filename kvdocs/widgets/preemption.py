@@ -19,6 +19,8 @@ from kvdocs.widgets.view import Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
 BLOCK: Final = 16
+POOLS: Final = (24, 32, 40, 48, 56, 64, 80)
+"""Blocks in the pool, to choose from."""
 LAST_STEP: Final = 180
 ASKED: Final = ((64, 96), (48, 90), (80, 72), (56, 96), (72, 64), (40, 88), (64, 80), (48, 72))
 """Prompt and output of the requests A to H, in tokens. All arrive at once."""
@@ -155,10 +157,11 @@ def _held(frame: Frame) -> int:
 
 def _usage(frames: list[Frame], num_blocks: int) -> Element:
     held = [_held(frame) for frame in frames]
+    when = " after the step" if frames[-1].step.preemptions else ""
     at = [step for step, frame in enumerate(frames) if frame.step.preemptions]
     entry = Strip(
         name="KV blocks held; a stroke = a preemption",
-        value=f"{held[-1]} of {num_blocks}",
+        value=f"{held[-1]} of {num_blocks}{when}",
         values=held,
         top=num_blocks,
         top_label=f"{num_blocks} blocks",
@@ -197,8 +200,8 @@ def _victims(frames: list[Frame]) -> tuple[str, ...]:
 
 def _figures(frames: list[Frame], num_blocks: int, max_num_seqs: int) -> tuple[Figure, ...]:
     frame, victims = frames[-1], _victims(frames)
-    took = seconds(num_blocks, max_num_seqs)
-    ample = seconds(AMPLE, max_num_seqs)
+    took = round(1000 * seconds(num_blocks, max_num_seqs))
+    ample = round(1000 * seconds(AMPLE, max_num_seqs))
     return (
         Figure(
             "preemptions",
@@ -217,9 +220,9 @@ def _figures(frames: list[Frame], num_blocks: int, max_num_seqs: int) -> tuple[F
         Figure(
             "lost_seconds",
             "Cost in time, whole run",
-            f"{(took - ample) * 1000:,.0f}",
+            f"{took - ample:,}",
             "ms",
-            f"{took:.2f} s − {ample:.2f} s with a pool for all",
+            f"{took:,} ms − {ample:,} ms with a pool for all",
         ),
     )
 
@@ -296,7 +299,7 @@ PREEMPTION: Final = Widget(
     name="preemption",
     controls=(
         Timeline(name="step", label="Step", maximum=LAST_STEP, default="73", interval_ms=250),
-        Steps("num_blocks", "Blocks in the pool", (24, 32, 40, 48, 56, 64, 80), "40"),
+        Steps("num_blocks", "Blocks in the pool", POOLS, "40"),
         Range(
             "max_num_seqs", "--max-num-seqs", minimum=1, maximum=8, step=1, default="8", digits=0
         ),

@@ -11,7 +11,6 @@ _REASONS = {
     WaitReason.SEQS: "as many requests run as --max-num-seqs allows",
     WaitReason.BUDGET: "the step's token budget is used up",
     WaitReason.UNSPLIT: "its prompt does not fit into what is left of the step's token budget",
-    WaitReason.PREEMPTION: "a request was preempted in this step",
 }
 
 
@@ -38,6 +37,10 @@ def names(ids: tuple[str, ...]) -> str:
 
 
 def _wait(wait: Wait) -> str:
+    if wait.reason is WaitReason.PREEMPTION:
+        all_of_them = f" and the {wait.num_behind} behind it stay" if wait.num_behind else " stays"
+        outside = f"{wait.request_id}{all_of_them} outside"
+        return f"{outside}: in a step that preempts, nobody is admitted."
     behind = f", and {wait.num_behind} behind it" if wait.num_behind else ""
     if wait.reason is WaitReason.BLOCKS:
         return (

@@ -11,7 +11,7 @@ from kvdocs.drills.drill import Drill, Misconception
 from kvdocs.drills.kinds import Reached, State
 from kvdocs.drills.prose import working
 from kvdocs.html import Element
-from kvdocs.widgets.preemption import LAST_STEP, run
+from kvdocs.widgets.preemption import LAST_STEP, POOLS, run
 from kvdocs.widgets.registry import get_widget
 
 _END: Final = {"step": str(LAST_STEP)}
@@ -232,15 +232,43 @@ def _misconceptions_out(p: DriveOut) -> Iterator[Misconception]:
     )
 
 
+def _ways(p: DriveOut) -> list[tuple[int, int]]:
+    """Return pools that are allowed, and the most requests at once that none of them preempts."""
+    found = []
+    for blocks in POOLS:
+        calm = [seqs for seqs in range(p.least_seqs, 9) if _is_calm(blocks, seqs)]
+        if blocks <= p.most_blocks and calm:
+            found.append((blocks, calm[-1]))
+    return found
+
+
+def _is_calm(blocks: int, seqs: int) -> bool:
+    return run(blocks, seqs).frame(LAST_STEP).counters.preemptions == 0
+
+
 def _solution_out(p: DriveOut) -> tuple[str | Element, ...]:
+    ways = [f"{blocks} blocks and `--max-num-seqs {seqs}`" for blocks, seqs in _ways(p)]
+    told = (
+        f"{ways[-1]}: nobody is preempted."
+        if len(ways) == 1
+        else f"{ways[-1]}, or {ways[0]}: nobody is preempted in either."
+    )
     return (
-        working((f"{p.most_blocks} blocks, --max-num-seqs {p.least_seqs}", "nobody is preempted")),
+        told,
         (
             "More blocks cost memory. A lower `--max-num-seqs` costs waiting, but before the work "
             "and not in the middle of it. That is why steady preemption is read as: more cache, or "
             "fewer at once."
         ),
     )
+
+
+def _last_hint_out(p: DriveOut) -> str:
+    lower = "lower `--max-num-seqs` step by step."
+    blocks = _default("num_blocks")
+    if blocks in dict(_ways(p)):
+        return f"Or leave the pool at {blocks} and {lower}"
+    return f"If that is not enough, {lower}"
 
 
 DRIVE_OUT: Final = Drill(
@@ -257,7 +285,7 @@ DRIVE_OUT: Final = Drill(
     hints=lambda p: (
         "Either there is a block for everyone who asks, or fewer ask at the same time.",
         f"Try the largest pool that is allowed, {p.most_blocks} blocks, at step {LAST_STEP}.",
-        "If that is not enough, lower `--max-num-seqs` step by step.",
+        _last_hint_out(p),
     ),
     solution=_solution_out,
 )
