@@ -11,6 +11,7 @@ from kvdocs.diagnose.diagnosis import Diagnosis
 from kvdocs.diagnose.kinds import KINDS
 from kvdocs.diagnose.read import diagnose
 from kvdocs.diagnose.servers import MODEL, SimulatedServer
+from kvdocs.diagnose.thresholds import TIGHT
 from kvdocs.diagnose.verdicts import Gravity
 from kvdocs.html import Element, h
 from kvdocs.metrics import EngineSnapshot, write_metrics
@@ -26,14 +27,23 @@ NAMES: Final = ("ada", "bob", "cleo", "dan")
 INTERVAL_S: Final = 0.2
 """Seconds between two points of a panel."""
 _QUEUES: Final = ("max-num-seqs-bound", "prefill-bound", "scheduling-bound")
-_SECONDS: Final = {"healthy": 6.0, "scheduling-bound": 6.0, "healthy and full": 10.0}
+_INTERVALS: Final = {"healthy": 30, "scheduling-bound": 30, "healthy and full": 50}
+"""Intervals before a server is first looked at; 15 for the others."""
+_MOST_INTERVALS: Final = 40
+"""More of them, to wait for a moment that shows what the server stands for."""
 WINDOW: Final = 20
 """Samples that a panel shows, the last ones."""
 _BLOCKS: Final = {"healthy": 600, "prefill-bound": 5000, "scheduling-bound": 2200}
 """Pools that such loads fill to a good part; the kinds' own are so large that they look empty."""
 _SEQ_BLOCKS: Final = 80
 _FULL: Final = 0.92
-_LATEST_S: Final = 14.0
+"""Usage of a server that is drawn as full: clear of `thresholds.FULL`."""
+_CORNERS: Final = {
+    "memory-bound": (True, True),
+    "healthy and full": (True, False),
+    "healthy": (False, False),
+}
+"""Whether the cache is full, and whether requests wait. Others wait before a cache with room."""
 _SHOWN: Final = (
     "vllm:num_requests_",
     "vllm:kv_cache_usage_perc",
@@ -97,20 +107,7 @@ def dashboards(draw_number: int) -> tuple[Dashboard, ...]:
 
 
 def _dashboard(name: str, kind: str, rng: random.Random) -> Dashboard:
-    server = KINDS[kind].draw(rng)
-    if not isinstance(server, SimulatedServer):
-        raise TypeError(kind)
-    config = server.config
-    num_blocks = _BLOCKS.get(kind, config.num_blocks)
-    if kind == "max-num-seqs-bound":
-        num_blocks = config.max_num_seqs * _SEQ_BLOCKS
-    server = replace(server, config=replace(config, num_blocks=num_blocks))
-    simulation = server.open(interval_s=INTERVAL_S)
-    time = _SECONDS.get(kind, 3.0)
-    simulation.run_until(time)
-    while kind == "healthy and full" and time < _LATEST_S and not _is_at_work(simulation):
-        time += INTERVAL_S
-        simulation.run_until(time)
+    simulation = _simulation(kind, rng)
     shown = snapshot(simulation, model_name=MODEL, cache_config={})
     return Dashboard(
         name=name,
@@ -122,10 +119,31 @@ def _dashboard(name: str, kind: str, rng: random.Random) -> Dashboard:
     )
 
 
-def _is_at_work(simulation: Simulation) -> bool:
-    """Whether the cache is full and nobody waits; at times one has just finished."""
-    scheduler = simulation.engine.scheduler
-    return scheduler.cache.usage >= _FULL and not scheduler.waiting
+def _simulation(kind: str, rng: random.Random) -> Simulation:
+    """A server of a kind, run up to the first moment that shows what it is, if one comes."""
+    server = KINDS[kind].draw(rng)
+    if not isinstance(server, SimulatedServer):
+        raise TypeError(kind)
+    config = server.config
+    num_blocks = _BLOCKS.get(kind, config.num_blocks)
+    if kind == "max-num-seqs-bound":
+        num_blocks = config.max_num_seqs * _SEQ_BLOCKS
+    server = replace(server, config=replace(config, num_blocks=num_blocks))
+    simulation = server.open(interval_s=INTERVAL_S)
+    first = _INTERVALS.get(kind, 15)
+    for intervals in range(first, first + _MOST_INTERVALS):
+        simulation.run_until(intervals * INTERVAL_S)  # the very time of a sample
+        if _shows_its_kind(kind, simulation):
+            break
+    return simulation
+
+
+def _shows_its_kind(kind: str, simulation: Simulation) -> bool:
+    """Whether somebody runs, and usage and queue are those of the kind."""
+    now = simulation.samples[-1]
+    is_full, waits = _CORNERS.get(kind, (False, True))
+    usage_fits = now.kv_cache_usage >= _FULL if is_full else now.kv_cache_usage < TIGHT.value
+    return usage_fits and waits == (now.waiting > 0) and now.running > 0
 
 
 def _mean(shown: EngineSnapshot, name: str) -> float:

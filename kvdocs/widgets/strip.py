@@ -59,11 +59,16 @@ def _drawing(strip: Strip, num_moments: int, now: int, changes: str) -> Element:
         svg("path", d=area(strip.values, strip.top), class_=f"kv-area kv-tone-{strip.tone}"),
         svg("path", d=marks, class_="kv-strip-mark") if marks else None,
         svg("path", d=changes, class_="kv-change-mark") if changes else None,
-        svg("path", d=f"M{now + 0.5} 0V100", class_="kv-now"),
+        svg("path", d=f"M{_place(now, num_moments)} 0V100", class_="kv-now"),
         view_box=f"0 0 {num_moments} {HEIGHT}",
         preserve_aspect_ratio="none",
         aria_hidden="true",
     )
+
+
+def _place(now: int, num_moments: int) -> float:
+    """Where the stroke stands: in the middle of its moment, and at the end of the last."""
+    return num_moments if now == num_moments - 1 else now + 0.5
 
 
 def _strip(strip: Strip, num_moments: int, now: int, changes: str) -> Element:
