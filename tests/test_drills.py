@@ -138,7 +138,10 @@ class TestEveryDrill:
         ("littles-law", "540,000"),  # 3 a second x 15 s x 12,000
         ("slabs-at-the-limit", "24"),  # 407,714 / 16,384 = 24.9
         ("slabs-that-hold-a-token", "8.83"),  # 24 x 1,500 of 407,714
-        ("blocks-of-three-requests", "84"),  # 62.5, 15.6 and 4.1 blocks, each rounded up; added first: 83
+        (
+            "blocks-of-three-requests",
+            "84",
+        ),  # 62.5, 15.6 and 4.1 blocks, each rounded up; added first: 83
         ("blocks-and-waste", "18"),  # 8 + 10 + 0; added first: 2
         ("read-the-start-up-line", "64 KiB"),
         ("which-flag-changed", "--max-model-len"),

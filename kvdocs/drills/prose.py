@@ -66,14 +66,21 @@ def _told(value: Any) -> str:
 
 
 def log(name: str, lines: Iterable[str]) -> Element:
-    """Return lines that a program has printed."""
-    return _figure(name, "\n".join(lines))
+    """Return lines of a server's log; a phone shows their level and their message alone."""
+    return _figure(name, *(_log_line(line) for line in lines), class_="kv-log")
 
 
-def _figure(name: str, text: str) -> Element:
+def _log_line(line: str) -> Element:
+    level, _, rest = line.partition(" ")
+    when, mark, message = rest.partition("] ")
+    head = h("span", f" {when}{mark}".rstrip(), class_="kv-log-head")
+    return h("span", level, head, f" {message}\n", class_="kv-log-line")
+
+
+def _figure(name: str, *text: str | Element, class_: str | None = None) -> Element:
     return h(
         "figure",
         h("figcaption", name),
-        h("pre", h("code", text), tabindex=0, role="region", aria_label=name),
+        h("pre", h("code", *text), tabindex=0, role="region", aria_label=name, class_=class_),
         class_="kv-file",
     )

@@ -437,6 +437,10 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, site: SiteServer)
         settled(page)
         run_whole(page, total=120)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        for fold in page.locator(".kv-pg-code summary").all():
+            fold.click()
+        expect(page.locator(".kv-pg-code pre").last).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_the_task_is_done_in_the_playground(page: Page, site: SiteServer):

@@ -50,7 +50,6 @@ class Blocks:
         first, second, third = (f"{tokens:,}" for tokens in self.lengths)
         return f"{first}, {second} and {third} tokens"
 
-
     @property
     def count_added_first(self) -> int:
         """Blocks that one request of all the tokens would take."""
