@@ -52,10 +52,23 @@ class TestMoveOrRecompute:
             MOVE.view(own="fast")
 
     def test_where_one_way_always_wins_it_is_said(self):
-        assert MOVE.view(link="pcie5").title.endswith("is faster at every length")
+        always = MOVE.view(link="pcie5")
+        assert always.title.endswith("is faster at every length")
+        assert always.figure("crossing").value == "at every length"
         never = MOVE.view(own="1 Mbit/s")
         assert never.figure("crossing").value == "–"
         assert "Beyond" in never.title or "at every length" in never.title
+
+    def test_the_slider_stops_where_the_model_does(self):
+        view = MOVE.view(model="meta-llama/Llama-2-7b-hf", tokens="32768")
+        assert view.params == {"tokens": "4096"}
+        assert "4,096 tokens" in view.figure("move").label
+        assert "takes at most 4,096 tokens" in str(view.picture)
+
+    def test_a_model_too_large_for_the_gpus_is_named(self):
+        said = "as if its weights fitted"
+        assert said in str(MOVE.view(model="meta-llama/Llama-3.1-70B").picture)
+        assert said not in str(MOVE.view(model="meta-llama/Llama-3.1-70B", num_gpus="4").picture)
 
     @pytest.mark.parametrize("model", model_ids())
     def test_every_model_of_the_catalogue_can_be_drawn(self, model):
@@ -72,6 +85,13 @@ class TestDisaggregationTimeline:
         assert stalled(split) == 0
         assert int(APART.view().figure("stalled").value) == stalled(mixed) > 0
         assert len(split.requests) == len(mixed.requests) == REQUESTS
+
+    def test_the_parts_of_the_first_token_add_up(self):
+        for one in both(Scene())[0].requests:
+            there = one.first_token_s - one.received_s
+            parts = one.queue_s + one.prefill_end_s - one.prefill_start_s + one.transfer_s + there
+            assert there > 0
+            assert parts == pytest.approx(one.ttft_s)
 
     def test_what_sending_adds_grows_as_the_link_slows(self):
         added = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -23,6 +23,8 @@ from kvdocs.widgets.widget import Widget
 
 SHORTEST: Final = 32
 LONGEST: Final = 131_072
+PROMPTS: Final = tuple(2**power for power in range(5, 18))
+"""Prompts to choose from, in tokens."""
 HEIGHT: Final = 100
 WIDTH: Final = 1000
 _POINTS: Final = 60
@@ -55,6 +57,13 @@ class Setup:
     def longest(self) -> int:
         """Longest prompt looked at: what the model takes, up to the chart's end."""
         return min(get_model(self.model).model.max_model_len or LONGEST, LONGEST)
+
+    @property
+    def weights_fit(self) -> bool:
+        """Whether the GPUs' memory holds the weights."""
+        weights = Weights.from_entry(get_model(self.model))
+        num_bytes = weights.num_parameters * weights.bytes_per_parameter
+        return num_bytes <= self.num_gpus * get_gpu(self.gpu).memory_bytes
 
 
 @lru_cache(maxsize=8)
@@ -216,12 +225,22 @@ def _picture(setup: Setup, tokens: int, stretches: Sequence[Stretch]) -> Element
             *(h("span", tick) for tick in _TICKS),
             class_="kv-scale",
         ),
+        *(h("p", note, class_="kv-note") for note in _notes(setup)),
         role="img",
         aria_label=words,
     )
 
 
 # Words ----------------------------------------------------------------------------------------
+
+
+def _notes(setup: Setup) -> Iterator[str]:
+    """What the controls do not say of a model."""
+    if setup.longest < LONGEST:
+        yield f"{setup.model} takes at most {setup.longest:,} tokens: its curves end there."
+    if not setup.weights_fit:
+        gpus = "these GPUs" if setup.num_gpus > 1 else "this GPU"
+        yield f"{setup.model} is too large for {gpus} (times as if its weights fitted)."
 
 
 def _title(setup: Setup, stretches: Sequence[Stretch]) -> str:
@@ -258,9 +277,9 @@ def _figures(setup: Setup, tokens: int) -> tuple[Figure, ...]:
     return (
         Figure(
             "crossing",
-            "Fetching is faster from",
-            "–" if never else f"{crossing:,}",
-            "" if never else "tokens on",
+            "Fetching is faster" if crossing == 1 else "Fetching is faster from",
+            "–" if never else "at every length" if crossing == 1 else f"{crossing:,}",
+            "" if never or crossing == 1 else "tokens on",
             f"looked for up to {setup.longest:,} tokens",
         ),
         Figure(
@@ -295,7 +314,7 @@ def _time(seconds: float) -> tuple[str, str]:
 def _table(setup: Setup) -> Table:
     both = comparison(setup)
     rows = []
-    for tokens in (2**power for power in range(5, 18)):
+    for tokens in PROMPTS:
         if tokens <= setup.longest:
             now = both.at(tokens)
             rows.append(
@@ -358,7 +377,7 @@ def draw(
         batch: Prompts of that length at once.
     """
     setup = Setup(model, gpu, int(num_gpus), _route(link, own), kv_cache_dtype, batch)
-    tokens = min(tokens, setup.longest)
+    tokens = min(tokens, max(prompt for prompt in PROMPTS if prompt <= setup.longest))
     stretches = comparison(setup).stretches(setup.longest)
     title = _title(setup, stretches)
     return View(
@@ -374,6 +393,7 @@ def draw(
         table=_table(setup),
         python=_python(setup, own.strip()),
         announce=f"{title}.",
+        params={"tokens": str(tokens)},
     )
 
 
@@ -384,9 +404,7 @@ def _options(names: Sequence[str], shown: Callable[[str], str]) -> tuple[tuple[s
 MOVE_OR_RECOMPUTE: Final = Widget(
     name="move-or-recompute",
     controls=(
-        Steps(
-            "tokens", "Prompt", tuple(2**power for power in range(5, 18)), "32768", unit="tokens"
-        ),
+        Steps("tokens", "Prompt", PROMPTS, "32768", unit="tokens"),
         Choice(
             "link",
             "The KV comes over",

@@ -130,7 +130,7 @@ def _picture(slabs: Frame, blocks: Frame, max_model_len: int) -> Element:
         h(
             "div",
             _panel(
-                f"Slabs of {max_model_len} tokens",
+                f"Slabs of {max_model_len:,} tokens",
                 slabs,
                 "Where each slab lies",
                 _slab_table(slabs),
@@ -145,6 +145,12 @@ def _picture(slabs: Frame, blocks: Frame, max_model_len: int) -> Element:
         ),
         key,
     )
+
+
+def _still_to_come(frame: Frame) -> str:
+    """Who is not in the picture yet; the same on both sides."""
+    missing = NUM_REQUESTS - len(frame.running) - len(frame.waiting) - frame.finished
+    return f"; {missing} {'has' if missing == 1 else 'have'} not arrived yet" if missing else ""
 
 
 def _figures(slabs: Frame, blocks: Frame) -> tuple[Figure, ...]:
@@ -169,7 +175,8 @@ def _figures(slabs: Frame, blocks: Frame) -> tuple[Figure, ...]:
             "Running, slabs and blocks",
             f"{len(slabs.running)} and {len(blocks.running)}",
             "requests",
-            f"of the same {NUM_REQUESTS}; done so far: {slabs.finished} and {blocks.finished}",
+            f"of the same {NUM_REQUESTS}; done so far: {slabs.finished} and {blocks.finished}"
+            f"{_still_to_come(slabs)}",
         ),
     )
 
