@@ -103,7 +103,7 @@ def test_a_lower_utilization_shows_what_the_package_computes(page: Page, site: S
 def test_a_wrong_paste_is_named_and_the_last_picture_stays(page: Page, site: SiteServer):
     page.goto(site.url + STEP_4)
     is_live(page)
-    box = page.get_by_label("Or paste a config.json")
+    box = page.get_by_label("Or paste a whole config.json")
     box.fill("<!doctype html><script>document.title='owned'</script>")
     error = page.locator("[data-error-for=config]")
     expect(error).to_contain_text("web page")
@@ -112,6 +112,9 @@ def test_a_wrong_paste_is_named_and_the_last_picture_stays(page: Page, site: Sit
     widget = page.locator("kv-widget", has=box)
     expect(widget).to_have_attribute("data-stale", "")
     expect(widget.locator(".kv-status")).to_contain_text("Not updated")
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("axe.run('[data-stale]', { resultTypes: ['violations'] })")["violations"]
+    assert [violation["id"] for violation in found] == []
     config = {"num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64}
     box.fill(json.dumps({"model_type": "llama", **config}))
     expect(figure(page, "kv_bytes_per_token")).to_have_text("2,621,440")
