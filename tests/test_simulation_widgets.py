@@ -312,6 +312,10 @@ class TestPreemption:
 
     def test_a_pool_for_all_costs_nothing(self):
         assert figure("preemption", "lost_seconds", num_blocks="80") == "0"
+        cost = get_widget("preemption").view(num_blocks="24").figure("lost_seconds")
+        took, ample = re.findall(r"[\d,]+(?= ms)", cost.formula)
+        whole, spare = (int(text.replace(",", "")) for text in (took, ample))
+        assert int(cost.value) == whole - spare
         assert figure("preemption", "preemptions", num_blocks="80", step="180") == "0"
 
     def test_more_blocks_and_fewer_sequences_lead_out_of_it(self):

@@ -98,7 +98,7 @@ def _panel(name: str, frame: Frame, table_name: str, table: Element) -> Element:
     waiting = " ".join(letter(number) for number in frame.waiting) or "nobody"
     words = (
         f"{name}: {len(frame.running)} requests running, {len(frame.waiting)} waiting; "
-        f"{usage.reserved} of {usage.capacity} tokens reserved, {usage.used} used."
+        f"{usage.reserved:,} of {usage.capacity:,} tokens reserved, {usage.used:,} used."
     )
     return h(
         "div",
