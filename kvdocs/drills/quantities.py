@@ -220,7 +220,8 @@ class Count:
 
     def show(self, value: float) -> str:
         """Print it with its word."""
-        number = format_number(value, self.digits)
+        is_small_part = abs(value) < 1000 and value != round(value)
+        number = format_number(value, max(self.digits, 1) if is_small_part else self.digits)
         return f"{number} {self.unit.removesuffix('s') if number == '1' else self.unit}"
 
     def slip(self, text: str, truth: float, tolerance: float) -> str:

@@ -18,7 +18,7 @@ METRICS: Final = (
 DIAGNOSIS: Final = (
     Line("GPU full, usage 0", "healthy: claimed at start, not yet used", 1),
     Line("Cache full, queue", "memory: shorter context, fp8, more GPUs", 17),
-    Line("Cache half empty, queue", "as a rule compute, or a limit: `--max-num-seqs`", 17),
+    Line("Cache not full, queue", "as a rule compute, or a limit: `--max-num-seqs`", 17),
     Line("Cache full, nobody waits", "healthy: the pool is for that", 17),
     Line("Preemptions, steadily", "more cache, or a lower `--max-num-seqs`", 16),
     Line("Hit rate 0", "front of the prompt changes, or shares no full block", 15),

@@ -22,9 +22,9 @@ class Finding(StrEnum):
     """What usage and queue say together."""
 
     MEMORY = "full, and requests wait: memory"
-    SCHEDULING = "half empty, and requests wait: scheduling or compute"
+    SCHEDULING = "not full, and requests wait: scheduling or compute"
     BUSY = "full, and nobody waits: busy and healthy"
-    SPARE = "half empty, and nobody waits: room to spare"
+    SPARE = "not full, and nobody waits: room to spare"
 
 
 @dataclass(frozen=True, slots=True)
