@@ -23,7 +23,7 @@ site: setup browser ## Build the site into site/
 
 test: setup check site chromium ## Run every check and test: unit, docs, browser
 	$(SAY) "Tests: package, docs, Pyodide under Node"
-	@$(BIN)/python -m pytest --quiet --markdown-docs --doctest-modules --ignore tests/browser tests kvdocs docs README.md CONTRIBUTING.md
+	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile --markdown-docs --doctest-modules --ignore tests/browser tests kvdocs docs README.md CONTRIBUTING.md
 	$(SAY) "Tests: Chromium against the built site"
 	@$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile --reruns 1 tests/browser
 

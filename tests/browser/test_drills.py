@@ -231,7 +231,7 @@ def test_a_picture_is_watched_and_judged_when_the_reader_says_so(page: Page, sit
     verdict_is(one, "Not yet.", "back to auto")
     picture.locator("[name=kv_cache_dtype]").select_option("auto")
     check(one)
-    verdict_is(one, "Right.", "671.0 billion parameters")
+    verdict_is(one, "Right.", "671 billion parameters")
 
 
 def test_code_is_told_what_it_returned_and_what_was_expected(page: Page, site: SiteServer):

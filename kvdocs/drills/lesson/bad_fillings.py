@@ -13,6 +13,7 @@ from kvdocs.drills.kinds import Prediction, Slider
 from kvdocs.drills.prose import working
 from kvdocs.drills.quantities import Count
 from kvdocs.html import Element
+from kvdocs.units import format_number
 from kvdocs.widgets.length_tail import FILLINGS, Answer, answer, fillings
 
 _SHAPES: Final = tuple(
@@ -80,7 +81,10 @@ def _solution(p: BadFillings) -> tuple[str | Element, ...]:
         working(
             (f"{found.by_average}", "promised by the average"),
             (f"{min(found.counts)} to {max(found.counts)}", f"really fitted, {FILLINGS} times"),
-            (f"{found.too_few} of {FILLINGS} = {p.percent:.0f} %", "of the fillings had fewer"),
+            (
+                f"{found.too_few} of {FILLINGS} = {format_number(p.percent, 1)} %",
+                "of the fillings had fewer",
+            ),
         ),
         (
             "The average is a middle, not a floor: now fewer fit than it says, now more, and "

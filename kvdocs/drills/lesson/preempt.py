@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from kvdocs.drills.drill import Drill, Misconception
 from kvdocs.drills.kinds import Reached, State
 from kvdocs.drills.prose import working
 from kvdocs.html import Element
-from kvdocs.widgets.preemption import LAST_STEP, POOLS, run
+from kvdocs.widgets.preemption import LAST_STEP, run
 from kvdocs.widgets.registry import get_widget
 
 _END: Final = {"step": str(LAST_STEP)}
@@ -233,15 +234,14 @@ def _misconceptions_out(p: DriveOut) -> Iterator[Misconception]:
 
 
 def _ways(p: DriveOut) -> list[tuple[int, int]]:
-    """Return pools that are allowed, and the most requests at once that none of them preempts."""
-    found = []
-    for blocks in POOLS:
-        calm = [seqs for seqs in range(p.least_seqs, 9) if _is_calm(blocks, seqs)]
-        if blocks <= p.most_blocks and calm:
-            found.append((blocks, calm[-1]))
-    return found
+    """Return the picture's pool and the largest, where allowed, with the most requests for it."""
+    pools = sorted({min(_default("num_blocks"), p.most_blocks), p.most_blocks})
+    allowed = range(_default("max_num_seqs"), p.least_seqs - 1, -1)
+    most = ((blocks, next((n for n in allowed if _is_calm(blocks, n)), 0)) for blocks in pools)
+    return [(blocks, seqs) for blocks, seqs in most if seqs]
 
 
+@lru_cache(maxsize=64)
 def _is_calm(blocks: int, seqs: int) -> bool:
     return run(blocks, seqs).frame(LAST_STEP).counters.preemptions == 0
 
