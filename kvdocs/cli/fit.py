@@ -25,13 +25,11 @@ from kvdocs.sizing import (
     Budget,
     BudgetRange,
     Capacity,
-    capacity,
+    capacity_on,
     check_flags,
-    default_max_num_batched_tokens,
     early_refusal,
     lesson_budget,
     real_budget,
-    stored_flags,
 )
 
 REAL: Final = "real"
@@ -221,12 +219,7 @@ def _gpu_notes(question: Question) -> tuple[str, ...]:
 
 def _capacity(question: Question, budget: Budget) -> Capacity:
     model = question.subject.model
-    planned = capacity(
-        model,
-        budget,
-        stored_flags(model, question.gpu, question.flags),
-        max_num_batched_tokens=default_max_num_batched_tokens(question.gpu, question.flags),
-    )
+    planned = capacity_on(question.gpu, model, budget, question.flags)
     error = early_refusal(budget)
     return planned if error is None else planned.refused(error)
 

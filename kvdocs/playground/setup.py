@@ -13,6 +13,7 @@ from kvdocs.errors import FlagError, KvdocsError, ParameterError, StartError
 from kvdocs.flags import ServerFlags, parse_flags
 from kvdocs.gpu import Gpu
 from kvdocs.model import Model, kv_cost
+from kvdocs.model.cost import stored_cache_dtype
 from kvdocs.playground.load import Load
 from kvdocs.playground.subject import Subject, catalogue_subject, config_subject
 from kvdocs.scenario import LESSON
@@ -22,11 +23,9 @@ from kvdocs.sizing import (
     Budget,
     Capacity,
     Overhead,
-    capacity,
-    default_max_num_batched_tokens,
+    capacity_on,
     early_refusal,
     lesson_budget,
-    stored_flags,
 )
 from kvdocs.units import GIB, format_bytes
 
@@ -231,15 +230,13 @@ class _Parts:
     def sized(self, typical_tokens: int | None) -> Sized:
         """Plan the memory, and start the server if it starts."""
         budget, flags, model = self.budget(), self.flags, self.subject.model
-        batch = default_max_num_batched_tokens(self.gpu, flags)
-        stored = stored_flags(model, self.gpu, flags)
-        plan = capacity(model, budget, stored, max_num_batched_tokens=batch)
+        plan = capacity_on(self.gpu, model, budget, flags)
         refusal = _too_heavy(budget) or early_refusal(budget) or plan.refusal or ""
         server = None if refusal else self.start(budget, typical_tokens)
         notes = (*self.subject.notes, *plan.notes, *(server.notes if server else ()))
         cost = kv_cost(
             model,
-            kv_cache_dtype=stored.kv_cache_dtype,
+            kv_cache_dtype=stored_cache_dtype(model, self.gpu, flags.kv_cache_dtype),
             tensor_parallel_size=flags.tensor_parallel_size,
             pipeline_parallel_size=flags.pipeline_parallel_size,
         )

@@ -19,11 +19,9 @@ from kvdocs.sizing import (
     Budget,
     Capacity,
     Share,
-    capacity,
-    default_max_num_batched_tokens,
+    capacity_on,
     lesson_budget,
     share_of,
-    stored_flags,
 )
 from kvdocs.timing import RooflineTimer, Weights
 from kvdocs.units import format_bytes, parse_bytes, parse_count
@@ -165,7 +163,7 @@ class Subject:
             return 0
         dtype = self.flags.kv_cache_dtype if kv_cache_dtype is None else kv_cache_dtype
         flags = replace(self.flags, max_model_len=tokens, kv_cache_dtype=dtype)
-        held = _capacity(self.model, self.gpu, self.budget, flags)
+        held = capacity_on(self.gpu, self.model, self.budget, flags)
         return held.max_requests if held.starts else 0
 
 
@@ -206,7 +204,7 @@ def read_subject(
     _check_room(checkpoint, budget, num_gpus)
     try:
         cost = _cost(checkpoint.model, card, kv_cache_dtype, num_gpus)
-        held = _capacity(checkpoint.model, card, budget, flags)
+        held = capacity_on(card, checkpoint.model, budget, flags)
         timer = _timer(checkpoint, card, flags)
     except (ConfigError, FlagError) as error:
         name = "num_gpus" if num_gpus > 1 else "kv_cache_dtype"
@@ -220,13 +218,6 @@ def _cost(model: Model, gpu: Gpu, kv_cache_dtype: str, num_gpus: int) -> KVCost:
     """What a token costs as this GPU stores it."""
     dtype = stored_cache_dtype(model, gpu, kv_cache_dtype)
     return kv_cost(model, kv_cache_dtype=dtype, tensor_parallel_size=num_gpus)
-
-
-def _capacity(model: Model, gpu: Gpu, budget: Budget, flags: ServerFlags) -> Capacity:
-    """What the pool holds, with the batch that vLLM takes by default on this GPU."""
-    batch = default_max_num_batched_tokens(gpu, flags)
-    stored = stored_flags(model, gpu, flags)
-    return capacity(model, budget, stored, max_num_batched_tokens=batch)
 
 
 def _from_catalogue(entry: CatalogModel) -> Checkpoint:

@@ -26,7 +26,7 @@ from kvdocs.sizing.budget import (
     lesson_budget,
     real_budget,
 )
-from kvdocs.sizing.capacity import Capacity, capacity, requested_length
+from kvdocs.sizing.capacity import Capacity, capacity, capacity_on, requested_length
 from kvdocs.sizing.cases import capacity_case
 from kvdocs.sizing.engine import stored_flags
 from kvdocs.sizing.groups import Group, Grouping, Part
@@ -48,6 +48,7 @@ __all__ = [
     "Share",
     "capacity",
     "capacity_case",
+    "capacity_on",
     "check_flags",
     "default_max_num_batched_tokens",
     "default_max_num_seqs",

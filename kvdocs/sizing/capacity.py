@@ -9,10 +9,11 @@ from typing import Final
 
 from kvdocs.errors import FlagError
 from kvdocs.flags import ServerFlags
+from kvdocs.gpu import Gpu
 from kvdocs.model.cost import kv_cost
 from kvdocs.model.layers import LayerKind, Model
-from kvdocs.sizing.budget import Budget
-from kvdocs.sizing.engine import Engine, build_engine, need_of
+from kvdocs.sizing.budget import Budget, default_max_num_batched_tokens
+from kvdocs.sizing.engine import Engine, build_engine, need_of, stored_flags
 from kvdocs.sizing.groups import NO_GROUPS, Grouping, group_layers
 from kvdocs.sizing.plan import Plan, Worker, plan_cache
 
@@ -96,6 +97,32 @@ class Capacity:
             starts=False,
             refusal=refusal,
         )
+
+
+def capacity_on(
+    gpu: Gpu, model: Model, available: Budget | float | Sequence[float], flags: ServerFlags
+) -> Capacity:
+    """Return `capacity` with what follows from the GPU: how it stores the cache, and its batch.
+
+    Args:
+        gpu: The GPU the model is served on.
+        model: The model.
+        available: As `capacity` takes it.
+        flags: The flags as given.
+
+    Examples:
+        >>> from kvdocs.catalog import get_gpu, get_model
+        >>> llama = get_model("llama-3.1-8b").model
+        >>> flags = ServerFlags(max_model_len=8192)
+        >>> capacity_on(get_gpu("h100"), llama, 53_440_000_000, flags).num_gpu_blocks
+        25482
+    """
+    return capacity(
+        model,
+        available,
+        stored_flags(model, gpu, flags),
+        max_num_batched_tokens=default_max_num_batched_tokens(gpu, flags),
+    )
 
 
 def capacity(

@@ -20,10 +20,8 @@ from kvdocs.scenario import started_budget
 from kvdocs.sizing import (
     Budget,
     Capacity,
-    capacity,
+    capacity_on,
     check_flags,
-    default_max_num_batched_tokens,
-    stored_flags,
 )
 from kvdocs.startup_log import StartupReport, refusal, write_startup
 from kvdocs.startup_log.writer import DEFAULT_MODEL
@@ -156,15 +154,13 @@ def make_plan(gpu: str, words: tuple[str, ...]) -> Plan:
     flags = replace(flags, model=name)
     check_flags(entry.model, card, flags)
     budget = started_budget(entry, card, flags)
-    batch = default_max_num_batched_tokens(card, flags)
-    stored = stored_flags(entry.model, card, flags)
     return Plan(
         entry=entry,
         name=name,
         gpu=card,
         flags=flags,
         budget=budget,
-        capacity=capacity(entry.model, budget, stored, max_num_batched_tokens=batch),
+        capacity=capacity_on(card, entry.model, budget, flags),
         served_name=option(words, "--served-model-name") or name,
         port=_port(words),
     )

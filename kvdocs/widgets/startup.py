@@ -16,10 +16,9 @@ from kvdocs.scenario import LESSON, started_budget
 from kvdocs.sizing import (
     Budget,
     Capacity,
-    capacity,
+    capacity_on,
     check_flags,
     default_max_num_batched_tokens,
-    stored_flags,
 )
 from kvdocs.sizing.engine import need_of
 from kvdocs.sizing.plan import blocks_per_request
@@ -139,8 +138,7 @@ def start(command: str, *, gpu: str = LESSON.gpu, quick: Mapping[str, str] | Non
     check_flags(entry.model, card, flags)
     memory = started_budget(entry, card, flags)
     batch = default_max_num_batched_tokens(card, flags)
-    stored = stored_flags(entry.model, card, flags)
-    held = capacity(entry.model, memory, stored, max_num_batched_tokens=batch)
+    held = capacity_on(card, entry.model, memory, flags)
     blocks = blocks_per_request(held.grouping.groups, need_of(flags, batch), held.max_model_len)
     return Server(
         command=("vllm", "serve", model, *added, *rest),
