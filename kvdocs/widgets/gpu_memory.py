@@ -10,11 +10,9 @@ from kvdocs.scenario import LESSON, LessonSize, size_lesson
 from kvdocs.units import GB, GIB, MIB, format_bytes, format_number
 from kvdocs.widgets.controls import Choice, Range
 from kvdocs.widgets.memory import MemoryKind, Segment, memory_bar
-from kvdocs.widgets.view import Figure, Table, View
+from kvdocs.widgets.view import NONE, Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
-_NONE: Final = "–"
-"""For what a server that does not start never has."""
 CACHE_DTYPES: Final = (("auto", "auto (as the model: bf16)"), ("fp8", "fp8"))
 
 
@@ -90,9 +88,9 @@ def _no_server(size: LessonSize) -> tuple[Figure, ...]:
     """The figures where the weights leave nothing."""
     short = format_number(-size.budget.kv_bytes / GB)
     return (
-        Figure("kv_pool_tokens", "Tokens the pool holds", _NONE, "", "there is no pool"),
-        Figure("kv_pool_bytes", "Left for the KV pool", _NONE, "", f"{short} GB are missing"),
-        Figure("requested_bytes", "Claimed by vLLM", _NONE, "", "it does not start"),
+        Figure("kv_pool_tokens", "Tokens the pool holds", NONE, "", "there is no pool"),
+        Figure("kv_pool_bytes", "Left for the KV pool", NONE, "", f"{short} GB are missing"),
+        Figure("requested_bytes", "Claimed by vLLM", NONE, "", "it does not start"),
     )
 
 
@@ -120,7 +118,7 @@ def _figures(size: LessonSize) -> tuple[Figure, ...]:
     tokens = Figure(
         "kv_pool_tokens",
         "Tokens the pool holds",
-        f"{size.pool_tokens:,}" if size.pool_tokens else _NONE,
+        f"{size.pool_tokens:,}" if size.pool_tokens else NONE,
         "tokens" if size.pool_tokens else "",
         _tokens_formula(size),
     )

@@ -26,7 +26,7 @@ from kvdocs.startup_log.writer import StartupReport, refusal, write_startup
 from kvdocs.units import format_bytes, format_number
 from kvdocs.widgets.controls import Choice, Range, Text
 from kvdocs.widgets.memory import MemoryKind
-from kvdocs.widgets.view import Figure, Table, View
+from kvdocs.widgets.view import NONE, Figure, Table, View
 from kvdocs.widgets.widget import Widget
 
 UNSET: Final = ""
@@ -48,8 +48,6 @@ _ALIASES: Final = {
 }
 _STARTERS: Final = ("serve", "vllm.entrypoints.openai.api_server")
 _KEY_LINES: Final = ("KV cache size:", "Available KV cache memory:", "ValueError:", "Auto-fit")
-_NONE: Final = "–"
-"""For what a server that refuses to start never has."""
 _ROUND: Final = (
     "a workspace of 1.5 GB and a CUDA context of 1 GB are the lesson's round numbers; a real server"
     " measures its own"
@@ -305,7 +303,7 @@ def _figures(server: Server) -> tuple[Figure, ...]:
         Figure(
             "num_gpu_blocks",
             "Blocks in the pool",
-            f"{held.num_gpu_blocks:,}" if server.starts else _NONE,
+            f"{held.num_gpu_blocks:,}" if server.starts else NONE,
             "",
             f"of {held.block_size} tokens, {format_bytes(held.bytes_per_block, 'KiB')} each",
         ),
@@ -313,7 +311,7 @@ def _figures(server: Server) -> tuple[Figure, ...]:
         Figure(
             "max_concurrency",
             f"Requests of {held.max_model_len:,} tokens at once",
-            f"{held.max_concurrency:.2f}" if server.starts else _NONE,
+            f"{held.max_concurrency:.2f}" if server.starts else NONE,
             "",
             "as the log prints it" if server.starts else "not even one",
         ),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from kvdocs.html import Element, h
+
+NONE: Final = "–"
+"""The value of a figure for what a server that does not start never has."""
 
 
 @dataclass(frozen=True, slots=True)
